@@ -517,6 +517,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it.each([
     ["spend&by=budget,model,dya", /^by\b.*dya/],
+    ["spend&by=bogus&order=most&since=foo&until=bar", /^by\b.*bogus.*most.*From\b.*foo.*To\b.*bar/],
     ["spend&by=model&charged=maybe", /^charged\b.*maybe/],
     ["spend&by=model&order=largest", "Order must be spend or name, not largest."],
     ["spend&by=model&team=a", "Spend has no filter team."],
@@ -524,7 +525,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ["keys&state=gone", /^state\b.*gone/],
     ["budgets&id=team-a", "Budgets has no filter id."],
     ["refusals&end=lost", /^outcome\b.*lost/],
+    ["refusals&end=lost&since=foo", /^outcome\b.*lost.*From\b.*foo/],
     ["refusals&customer=a", "Refusals has no filter customer."],
+    ["changes&action=keys.updat&since=7d", /^action\b.*Did you mean keys\.update\?.*From\b.*7d/],
     ["changes&who=ann", "Changes has no filter who."],
     ["live&key=ann", "Live has no filter key."],
   ])("says what is wrong with the link ?part=%s", async (link, words) => {

@@ -4,7 +4,7 @@
  */
 
 import { type Signal, signal } from "@preact/signals";
-import { Refusal } from "./api.ts";
+import { read, Refusal } from "./api.ts";
 
 /** The choices of a part by their names in its address, most of which the API has, too. An undefined choice is left out. */
 export type Choices = Readonly<Record<string, string | undefined>>;
@@ -34,14 +34,37 @@ export function isDay(text: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text);
 }
 
-/** Throws for a text that is no day, and for days in the wrong order, as the server does, in the words of the page. Empty texts are no choice. */
-export function assertDays(since: string, until: string): void {
-  for (const [name, day] of [
+/** Tells of a text that is no day, and of days in the wrong order, as the server does, in the words of the page. Empty texts are no choice. */
+function faultsOfDays(since: string, until: string): readonly string[] {
+  const faults = [
     ["From", since],
     ["To", until],
-  ] as const)
-    if (day !== "" && !isDay(day)) throw new Refusal(`${name} must be a day, such as 2026-11-01, not ${day}.`, 400);
-  if (since !== "" && until !== "" && since > until) throw new Refusal(`From (${since}) is after To (${until}).`, 400);
+  ].flatMap(([name, day = ""]) =>
+    day === "" || isDay(day) ? [] : [`${name} must be a day, such as 2026-11-01, not ${day}.`],
+  );
+  const isTurned = faults.length === 0 && since !== "" && until !== "" && since > until;
+  return isTurned ? [`From (${since}) is after To (${until}).`] : faults;
+}
+
+/**
+ * Rejects for wrong days, and for other wrong choices of the page, with what the server refuses of the rest: a link may have several.
+ *
+ * @param rest The path of a list with the other choices alone.
+ * @param others What else the page has found wrong.
+ */
+export async function assertDays(
+  since: string,
+  until: string,
+  rest: string,
+  others: readonly string[] = [],
+): Promise<void> {
+  const faults = [...others, ...faultsOfDays(since, until)];
+  if (faults.length === 0) return;
+  const ofServer = await read(rest).then(
+    () => [],
+    (error: unknown) => (error instanceof Refusal ? [error.message] : []),
+  );
+  throw new Refusal([...ofServer, ...faults].join(" "), 400);
 }
 
 /** The path of this page with its query: where a login leads back to. */

@@ -54,8 +54,10 @@ async function list(before?: string): Promise<void> {
   if (before === undefined) older.value = null;
   await loadList(
     async (isLatest) => {
-      assertDays(since.value, until.value);
       const query = new URLSearchParams([...chosen.map((one) => [...one]), ["limit", "100"]]);
+      const rest = new URLSearchParams(query);
+      for (const day of ["since", "until"]) rest.delete(day);
+      await assertDays(since.value, until.value, `audit?${rest}`);
       if (since.value !== "") query.set("since", startOf(since.value));
       if (until.value !== "") query.set("until", startOf(until.value, 1));
       if (before !== undefined) query.set("before", before);

@@ -68,7 +68,7 @@ const classOf = ({ isNumber, isWide, isChange }: Column<never>): string =>
 /** Stands in for a list until the list is loaded, and after a failure. */
 export const Waiting = (): View =>
   hasFailed.value && isWrongChoice.value
-    ? html`<p class="quiet blank">Nothing is shown for this choice.</p>`
+    ? html`<p class="quiet blank">Nothing is shown for this choice: the line at the top says what is wrong.</p>`
     : hasFailed.value
       ? html`<p class="quiet blank">
           This could not be loaded. <button type="button" onClick=${() => location.reload()}>Try again</button>

@@ -223,12 +223,13 @@ async function loadRefusals(after?: string): Promise<void> {
   const errorCode = code.value || undefined;
   noteChoices("refusals", inAddress());
   const outcome = end.value === "all" ? undefined : end.value;
-  const query = queryOf({ ...others, sinceDay, untilDay, outcome, errorCode, limit: "100", after });
+  const rest = { ...others, outcome, errorCode, limit: "100", after };
+  const query = queryOf({ ...rest, sinceDay, untilDay });
   // The button for older calls would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
     async (isLatest) => {
-      assertDays(since.value, until.value);
+      await assertDays(since.value, until.value, `calls?${queryOf(rest)}`);
       try {
         const [{ body }, count] = await Promise.all([
           read<Listed<Call> & { readonly errorCodes?: readonly string[] }>(`calls?${query}`),

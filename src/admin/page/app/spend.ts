@@ -26,7 +26,7 @@ import {
   shortDay,
   shownDay,
 } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, read, Refusal } from "./api.ts";
+import { attempt, type Listed, loadsOf, read } from "./api.ts";
 import { BudgetFilter, loadKnownBudgets, takeName } from "./budgets.ts";
 import {
   amountsIn,
@@ -125,9 +125,9 @@ const daysChosen = (): Readonly<Record<string, string>> => ({
 const daysInAddress = (): Choices => (since.value || until.value ? daysChosen() : ALL_DAYS);
 
 /** Writes the query of the report that is chosen. */
-const queryOf = (more: Readonly<Record<string, string>> = {}): string => {
+const queryOf = (more: Readonly<Record<string, string>> = {}, days = daysChosen()): string => {
   const rows = charged.value && { charged: charged.value };
-  return String(new URLSearchParams({ by: by.value.join(","), ...daysChosen(), ...scope.value, ...rows, ...more }));
+  return String(new URLSearchParams({ by: by.value.join(","), ...days, ...scope.value, ...rows, ...more }));
 };
 
 /** Takes the choice from the address, if it has one. */
@@ -184,8 +184,9 @@ async function loadSpend(): Promise<void> {
     order: order.value || undefined,
   });
   await load(async (isLatest) => {
-    assertDays(since.value, until.value);
-    if (wanted !== "spend" && wanted !== "name") throw new Refusal(`Order must be spend or name, not ${wanted}.`, 400);
+    const isOrder = wanted === "spend" || wanted === "name";
+    const others = isOrder ? [] : [`Order must be spend or name, not ${wanted}.`];
+    await assertDays(since.value, until.value, `usage?${queryOf({ limit: "1" }, {})}`, others);
     const ofDays = new URLSearchParams({ by: "day", ...daysChosen(), ...scope.value, limit: MOST_LOADED });
     const ofRows = queryOf(wanted === "spend" ? { limit: MOST_LOADED } : {});
     const [rows, perDay] = await Promise.all([read<Report>(`usage?${ofRows}`), read<UsageReport>(`usage?${ofDays}`)]);
