@@ -2,7 +2,8 @@
 
 import { DECIMALS, MOST_UNITS, moneyOf, twoAmounts } from "./money.ts";
 
-const MONEY = /^(\d+)(?:\.(\d{1,6}))?$/;
+/** A comma before three digits may stand between thousands, and otherwise before decimals, as people in half of the world write them. */
+const MONEY = /^(\d+)(?:\.(\d{1,6})|,(\d{1,2}|\d{4,6}))?$/;
 
 /**
  * Reads an amount of units, or of money if there is a currency. A unit is a millionth of the currency.
@@ -55,8 +56,8 @@ function hintOf(text: string): string {
     : "";
 }
 
-/** Returns the millionths of a decimal number; undefined for any other text. */
+/** Returns the millionths of a decimal number with a point or a comma; undefined for any other text. */
 function millionthsOf(text: string): bigint | undefined {
-  const [, whole, fraction = ""] = MONEY.exec(text) ?? [];
+  const [, whole, ofPoint = "", fraction = ofPoint] = MONEY.exec(text) ?? [];
   return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(DECIMALS, "0"));
 }

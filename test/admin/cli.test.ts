@@ -3319,7 +3319,7 @@ describe("polygate budgets", () => {
         print,
         env: { POLYGATE_STORE: store, POLYGATE_CURRENCY: currency },
       });
-    await run("chf", "create", "swiss", "--amount", "1.5");
+    await run("chf", "create", "swiss", "--amount", "1,5");
     await run("", "usage", "swiss");
     expect(lines[0]).toContain("amount: 1.50 CHF");
     expect(lines[1]).toContain("amount: 1500000");
@@ -3329,15 +3329,31 @@ describe("polygate budgets", () => {
   });
 
   it.each([
+    ["12,50", 12_500_000],
+    ["0,5", 500_000],
+    ["1234,5678", 1_234_567_800],
+    ["1,000001", 1_000_001],
+  ])("takes %s as money, as people write it where a comma stands before the decimals", async (written, units) => {
+    const id = `comma-${units}`;
+    await budgets("create", id, "--amount", written, "--currency", "chf", "--yes");
+    expect(JSON.parse(await budgets("usage", id, "--json"))).toMatchObject({ amount: units });
+  });
+
+  it.each([
     [
       ["--amount", "5.5"],
       "--amount must be a whole number of units, not 5.5. With prices in a currency, a unit is a millionth of it: write 5500000, or write 5.5 and add --currency usd.",
     ],
     [["--amount", "$5"], "--amount must be an integer from 0 to 9007199254740991, not $5."],
     [
-      ["--amount=0,5", "--currency", "usd"],
-      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,5. Write 0.5.",
+      ["--amount=0,500", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,500. Write 0.500.",
     ],
+    [
+      ["--amount=1,234,56", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 1,234,56. Write a point before the decimals and nothing between thousands: 1234.56.",
+    ],
+    [["--amount=1,500", "--currency", "eur"], "--amount: 1,500 may be two amounts. Write 1.5 or 1500."],
     [["--amount=1,234", "--currency", "usd"], "--amount: 1,234 may be two amounts. Write 1.2340 or 1234."],
     [["--amount", "1.500", "--currency", "usd"], "--amount: 1.500 may be two amounts. Write 1.5 or 1500."],
     [
