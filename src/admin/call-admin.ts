@@ -344,6 +344,36 @@ const UPSTREAM_REASONS: Readonly<Partial<Record<NonNullable<RecordedCall["errorC
 export const failingReason = ({ code, mistake }: UpstreamErrors): string =>
   mistake ?? UPSTREAM_REASONS[code] ?? REASONS[code];
 
+/** What an operator does about the errors of an upstream, by their codes. */
+const REMEDIES = {
+  backend_refused: "Check the credential and the account of the upstream",
+  backend_unavailable: "check that the upstream runs, and its address in the settings",
+  deadline_exceeded: "Higher timeouts of the relay give the upstream more time.",
+  rate_limited: "A second upstream in the route takes the calls that this one refuses.",
+} as const;
+const CORRECT_MODEL = "in the routes, in the models of the relay and in the prices, or remove it.";
+
+/** Says what helps where an upstream answers no call, in the words of its refused and failed calls. A mistake has its remedy in it. */
+export function failingRemedy({ code, mistake }: UpstreamErrors): string | undefined {
+  if (mistake !== undefined) return undefined;
+  if (LACKS_MODEL.has(code)) return `Correct the model ${CORRECT_MODEL}`;
+  switch (code) {
+    case "backend_refused":
+      return `${REMEDIES[code]}: the log of the gateway has its answers.`;
+    case "backend_unavailable":
+      return `If it lasts, ${REMEDIES[code]}.`;
+    case "deadline_exceeded":
+    case "rate_limited":
+      return REMEDIES[code];
+    case "backend_failed":
+    case "backend_overloaded":
+    case "internal":
+      return "For the cause, look in the log of the gateway, which has the whole errors.";
+    default:
+      return "The callers must change their requests.";
+  }
+}
+
 /** True for a call that no upstream was asked for. */
 const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ movedOn }) => movedOn === "resting");
 
@@ -576,7 +606,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
         isUnasked(call)
           ? `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`
           : isOfLackingModel(call)
-            ? `Correct ${oneLine(modelAsked ?? "the model")} in the routes, in the models of the relay and in the prices, or remove it.`
+            ? `Correct ${oneLine(modelAsked ?? "the model")} ${CORRECT_MODEL}`
             : "The caller must choose another model.",
         ...answerInLog,
       );
@@ -589,10 +619,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
         "polygate keys create makes a key in place of a revoked one. To any other key, polygate keys add-secret KEY gives one more secret.",
       );
     case "rate_limited":
-      if (outcome === "failed")
-        return inWords(
-          "The caller may try again soon. A second upstream in the route takes the calls that this one refuses.",
-        );
+      if (outcome === "failed") return inWords(`The caller may try again soon. ${REMEDIES.rate_limited}`);
       return inWords(
         refusedBy?.endsAt === undefined
           ? "The caller may try again soon."
@@ -605,7 +632,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return inWords(
         outcome === "deadline"
           ? "The caller may try again. A higher limits.deadlineMs gives calls more time."
-          : "The caller may try again. Higher timeouts of the relay give the upstream more time.",
+          : `The caller may try again. ${REMEDIES.deadline_exceeded}`,
       );
     case "busy":
       return inWords("The caller may try again.");
@@ -613,7 +640,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return inWords(
         "The caller may try again.",
         // The log tells of a rest only once, not with each call.
-        `If it lasts, check that the upstream runs, and its address in the settings: ${isOfRest(call) ? "gateway.health() has its state." : `${inLog} the whole error.`}`,
+        `If it lasts, ${REMEDIES.backend_unavailable}: ${isOfRest(call) ? "gateway.health() has its state." : `${inLog} the whole error.`}`,
       );
     case "backend_overloaded":
     case "store_unavailable":
@@ -634,7 +661,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
         : [];
     case "backend_refused":
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
-      return inWords(`Check the credential and the account of the upstream: ${inLog} its answer.`);
+      return inWords(`${REMEDIES.backend_refused}: ${inLog} its answer.`);
     default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
         ? inWords("The caller must change the request.", ...answerInLog)

@@ -867,12 +867,25 @@ describe("adminHandler", () => {
       const upstreams = [{ failing: { ...failing, ...more } }];
       return (await asking({ gateway: { health: async () => ({ upstreams }) as never } })("GET", "/health")).body;
     };
-    for (const [more, reason] of [
-      [{}, "A rate limit of the upstream was reached."],
-      [{ code: "backend_refused" }, "The upstream refused the credential or the account of this service."],
-      [{ code: "backend_failed", mistake: "Check the baseUrl." }, "Check the baseUrl."],
-    ] as const)
-      expect(await inWords(more)).toMatchObject({ upstreams: [{ failing: { times: 3, reason } }] });
+    const [second, credential] = [
+      "A second upstream in the route takes the calls that this one refuses.",
+      "Check the credential and the account of the upstream: the log of the gateway has its answers.",
+    ];
+    for (const [more, reason, remedy] of [
+      [{}, "A rate limit of the upstream was reached.", second],
+      [{ code: "backend_refused" }, "The upstream refused the credential or the account of this service.", credential],
+      [{ code: "invalid_request" }, /field/, "The callers must change their requests."],
+      [{ code: "model_not_found" }, /model/, /^Correct the model in the routes,/],
+      [{ code: "backend_unavailable" }, /available/, /^If it lasts, check that the upstream runs,/],
+      [{ code: "backend_failed" }, /failed/, /^For the cause, look in the log of the gateway,/],
+      [{ code: "backend_failed", mistake: "Check the baseUrl." }, "Check the baseUrl.", undefined],
+    ] as const) {
+      const { upstreams } = (await inWords(more)) as { upstreams: readonly { failing: { remedy?: string } }[] };
+      expect(upstreams).toMatchObject([{ failing: { times: 3, reason: expect.stringMatching(reason) } }]);
+      const told = upstreams[0]?.failing.remedy;
+      if (remedy === undefined) expect(told).toBeUndefined();
+      else expect(told).toMatch(remedy);
+    }
   });
 
   it("lists the calls that run, and stops one", async () => {

@@ -3000,13 +3000,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "large").waitFor();
     expect(await rowOf(page, "primary").allTextContents()).toEqual(["primarylargeopen12 s–", "primary*open12 s–"]);
     expect(await rowOf(page, "refusing 1").textContent()).toMatch(
-      /^refusing 1\*closed–answers no call model_not_foundThe upstream does not have the model\.1,200 times since .*\d/,
+      /^refusing 1\*closedCalls still go to it\.–answers no call model_not_foundThe upstream does not have the model\.\s*1,200 times by refusing 1 since .*Correct the model in the routes,/,
     );
     expect(await rowOf(page, "refusing 2").textContent()).toMatch(
-      /invalid_requestA field of the request has a wrong value\..*All calls were of one key, and may be wrong themselves\.$/s,
+      /invalid_requestA field of the request has a wrong value\..*All calls were of one key, and may be wrong themselves\.\s*The callers must change their requests\.$/s,
     );
     expect(await rowOf(page, "misdirected").textContent()).toMatch(
-      /^misdirected\*closed–backend_failed.*Check the baseUrl\.$/s,
+      /^misdirected\*closedCalls still go to it\.–backend_failed.*Check the baseUrl\.$/s,
     );
     // None of them is green, as the gateway is.
     const [good] = await coloursIn(page.locator(".facts"));
@@ -3031,6 +3031,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const first = await time.getAttribute("datetime");
     await page.getByRole("button", { name: "Look again" }).click();
     await expect.poll(() => time.getAttribute("datetime")).not.toBe(first);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("link", { name: "1,200 times by refusing 1" }).click();
+    await page.waitForURL("**?part=refusals&upstream=refusing+1&since=2026-11-05&end=refused,failed,deadline,shutdown");
+    await page.getByText("No such call is recorded.").waitFor();
+    expect(await page.getByLabel("Outcome").inputValue()).toBe("refused,failed,deadline,shutdown");
     await page.close();
   });
 

@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import { failingReason } from "../call-admin.ts";
+import { failingReason, failingRemedy } from "../call-admin.ts";
 import { ACTIONS } from "../change-words.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
@@ -89,14 +89,16 @@ export const OPERATIONS: readonly Operation[] = [
     method: "GET",
     path: "/health",
     about:
-      "Returns the gateway's health, with the state of its stores and upstreams. `failing` has also the `reason` of its error in words.",
+      "Returns the gateway's health, with the state of its stores and upstreams. `failing` has also the `reason` of its error and, as `remedy`, what helps, in words.",
     needs: "health",
     answer: v.looseObject({ ready: v.boolean() }),
     async run({ gateway }) {
       const health = await gateway?.health();
       const upstreams = health?.upstreams.map((upstream) => {
         const { failing } = upstream;
-        return failing ? { ...upstream, failing: { ...failing, reason: failingReason(failing) } } : upstream;
+        if (!failing) return upstream;
+        const told = given({ reason: failingReason(failing), remedy: failingRemedy(failing) });
+        return { ...upstream, failing: { ...failing, ...told } };
       });
       return { body: { ...health, upstreams } };
     },

@@ -144,8 +144,8 @@ export function shownTimeIn(timeZone: string, ms: number): string {
   }
 }
 
-/** Returns a day, such as `2026-11-01`, as the calendars of a zone do. A browser may not know a zone. */
-export function dayIn(timeZone: string, ms: number): string {
+/** Returns a day, such as `2026-11-01`, as the calendars of a zone do, or of the browser's. A browser may not know a zone. */
+export function dayIn(timeZone: string | undefined, ms: number): string {
   try {
     return new Intl.DateTimeFormat("sv", { timeZone }).format(ms);
   } catch {

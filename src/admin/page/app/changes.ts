@@ -4,9 +4,9 @@ import { signal } from "@preact/signals";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamErrors, UpstreamStatus } from "../../../ports/observer.ts";
-import { assertDays, noteChoices } from "./address.ts";
-import { plain } from "./amounts.ts";
-import { type Listed, load, loadsOf, read } from "./api.ts";
+import { addressOf, assertDays, follow, noteChoices } from "./address.ts";
+import { dayIn, plain } from "./amounts.ts";
+import { hasCalls, type Listed, load, loadsOf, read } from "./api.ts";
 import { actionInWords, ACTIONS, changeInWords, refusalInWords } from "./change-words.ts";
 import {
   Breakable,
@@ -22,6 +22,7 @@ import {
   type View,
   Waiting,
 } from "./parts.ts";
+import { UNANSWERED_ENDS } from "./refusals.ts";
 
 const changes = signal<readonly AuditRecord[] | undefined>(undefined);
 const older = signal<string | null>(null);
@@ -129,30 +130,55 @@ export async function loadHealth(): Promise<void> {
   });
 }
 
-/** Says that an upstream answers no call. The requests of a single key may be wrong themselves. */
-const Failing = ({ code, reason, times, since, ofOneKey }: UpstreamErrors & { readonly reason: string }): View =>
-  html`<span class=${`state ${ofOneKey ? "refused" : "failed"}`}>answers no call</span> <${Code} word=${code} />
+/** The errors of an upstream, in words. */
+type ToldErrors = UpstreamErrors & { readonly reason: string; readonly remedy?: string };
+
+/** Returns the address of the calls that an upstream has not answered. Their days are those of the recorder's zone, often UTC. */
+const unansweredBy = (upstream: string, since: number): string =>
+  addressOf("refusals", {
+    upstream,
+    since: [dayIn("UTC", since), dayIn(undefined, since)].toSorted()[0],
+    end: UNANSWERED_ENDS,
+  });
+
+/** Says that an upstream answers no call, and what helps. The requests of a single key may be wrong themselves. */
+const Failing = ({ upstream, errors }: { upstream: string; errors: ToldErrors }): View => {
+  const { code, reason, remedy, times, since, ofOneKey } = errors;
+  const words = `${plain.format(times)} times`;
+  return html`<span class=${`state ${ofOneKey ? "refused" : "failed"}`}>answers no call</span> <${Code} word=${code} />
     <span class="quiet">${reason}</span>
-    <span class="quiet">${plain.format(times)} times since <${Time} at=${since} /></span>
-    ${ofOneKey && html`<span class="quiet">All calls were of one key, and may be wrong themselves.</span>`}`;
+    <span class="quiet"
+      >${
+        hasCalls.value
+          ? html`<a href=${unansweredBy(upstream, since)} onClick=${follow}
+              >${words}<span class="unseen"> by ${upstream}</span></a
+            >`
+          : words
+      }${" "}since <${Time} at=${since}
+    /></span>
+    ${ofOneKey && html`<span class="quiet">All calls were of one key, and may be wrong themselves.</span>`}
+    ${remedy && html`<span class="quiet">${remedy}</span>`}`;
+};
 
 const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   { name: "Upstream", cell: ({ upstream }) => upstream },
   { name: "Route", cell: ({ route }) => route },
   {
     name: "Circuit breaker",
-    // A closed one is no good sign where no call is answered.
+    // A closed one is no good sign where no call is answered: it opens for failures alone.
     cell: ({ state, failing, lastFailure }) => {
       const isBad = (failing ?? lastFailure?.mistake) !== undefined;
-      return html`<span class=${`state ${isBad && state === "closed" ? "" : state}`}>${state}</span>`;
+      return isBad && state === "closed"
+        ? html`<span class="state">${state}</span><span class="quiet">Calls still go to it.</span>`
+        : html`<span class=${`state ${state}`}>${state}</span>`;
     },
   },
   { name: "Rests for", isNumber: true, cell: ({ waitMs }) => (waitMs > 0 ? `${Math.ceil(waitMs / 1_000)} s` : "–") },
   {
     name: "Last failure",
-    cell: ({ lastFailure, failing }) =>
+    cell: ({ upstream, lastFailure, failing }) =>
       failing
-        ? html`<${Failing} ...${failing} />`
+        ? html`<${Failing} upstream=${upstream} errors=${failing} />`
         : lastFailure
           ? html`<${Code} word=${lastFailure.code} /><span class="quiet"><${Time} at=${lastFailure.at} /></span>
               ${lastFailure.mistake && html`<span class="quiet">${lastFailure.mistake}</span>`}`

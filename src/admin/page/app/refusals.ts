@@ -72,7 +72,14 @@ const ENDS = {
 } as const satisfies Record<RecordedCall["outcome"], string>;
 /** The ends of calls that the sums of usage count as failed. */
 export const FAILED_ENDS = "failed,deadline,shutdown";
-const END_CHOICES = [...Object.entries(ENDS), [FAILED_ENDS, "failed in any way"], ["all", "every end"]] as const;
+/** The ends of calls that got no whole answer from an upstream. */
+export const UNANSWERED_ENDS: string = `refused,${FAILED_ENDS}`;
+const END_CHOICES = [
+  ...Object.entries(ENDS),
+  [FAILED_ENDS, "failed in any way"],
+  [UNANSWERED_ENDS, "refused or failed in any way"],
+  ["all", "every end"],
+] as const;
 /** The sums of usage that count the calls of an end. */
 const SUMS: Readonly<Record<string, "refused" | "failed">> = { refused: "refused", [FAILED_ENDS]: "failed" };
 
