@@ -252,10 +252,14 @@ describe("adminHandler", () => {
       ["GET", "/keys/zzzzzz", undefined, 404, "There is no API key of the id zzzzzz."],
       ["PATCH", "/budgets/rde", { amount: 1 }, 404, "There is no budget of the id rde. Did you mean red?"],
       ["GET", "/budgets/team", undefined, 404, "There is no budget of the id team. Did you mean red?"],
-      ["PUT", "/keys/anna/budget", { budget: "rad" }, 400, "There is no budget of the id rad. Did you mean red?"],
+      ["PUT", "/keys/anna/budget", { budget: "rad" }, 404, "There is no budget of the id rad. Did you mean red?"],
+      ["POST", "/keys", { budget: "rad" }, 404, "There is no budget of the id rad. Did you mean red?"],
+      ["POST", "/keys", { granted: 5, budget: "rad" }, 404, "There is no budget of the id rad. Did you mean red?"],
+      ["POST", "/budgets", { id: "b", amount: 5, parent: "rad" }, 404, "the id rad. Did you mean red?"],
+      ["GET", "/keys?budget=rad", undefined, 404, "No budget has the id rad."],
     ] as const) {
       const answer = await ask(method, path, body);
-      expect(answer.status).toBe(status);
+      expect(answer).toMatchObject({ status, body: { error: { code: "not_found" } } });
       expect(answer.body.error?.message).toMatch(
         new RegExp(`${message.replaceAll(".", "\\.").replaceAll("?", "\\?")}$`),
       );
@@ -700,7 +704,7 @@ describe("adminHandler", () => {
     const isKnown = message.includes("already");
     const isMissing = message.startsWith("There is no budget");
     const code = isKnown ? "conflict" : isMissing ? "not_found" : "invalid_request";
-    expect([answer.status, answer.body.error?.code]).toEqual([isKnown ? 409 : 400, code]);
+    expect([answer.status, answer.body.error?.code]).toEqual([isKnown ? 409 : isMissing ? 404 : 400, code]);
     expect(answer.body.error?.message).toContain(message);
     expect((await ask("GET", "/keys")).body).toMatchObject({ data: [{ id: "team", granted: 10 }], next: null });
     expect((await ask("GET", "/budgets")).body).toMatchObject({ data: [] });
@@ -1076,6 +1080,7 @@ describe("adminHandler", () => {
 
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {
     const { body } = await asking({ calls: stores.calls })("GET", "/openapi.json");
+    expect(JSON.stringify(body)).toContain("not_found has the status 404, wherever the unknown id stands.");
     expect(await new Validator().validate({ ...body })).toEqual({ valid: true });
     expect(body).toMatchObject({ servers: [{ url: "/admin" }] });
     expect(Object.keys(body["paths"] as object)).toContain("/keys/{id}/grant");

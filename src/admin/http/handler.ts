@@ -175,8 +175,13 @@ interface Context {
   base?: string;
 }
 
-/** The codes of refused changes that somebody else's change has caused. */
-const CONFLICTS: ReadonlySet<RefusedChange["code"]> = new Set(["conflict", "changed_meanwhile"]);
+/** The statuses of refused changes. An unknown id has the same one in the path, in the body and in the query. */
+const STATUSES: Readonly<Record<RefusedChange["code"], number>> = {
+  not_found: 404,
+  conflict: 409,
+  changed_meanwhile: 409,
+  limit_reached: 400,
+};
 
 class Admin {
   readonly #desk: Desk;
@@ -333,8 +338,8 @@ class Admin {
       return await operation.run(this.#desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      const isConflict = error instanceof RefusedChange && CONFLICTS.has(error.code);
-      const status = (await this.#isMissing(operation, asked)) ? 404 : isConflict ? 409 : 400;
+      const ofCode = error instanceof RefusedChange ? STATUSES[error.code] : 400;
+      const status = (await this.#isMissing(operation, asked)) ? 404 : ofCode;
       throw await this.#refusal(status, error);
     }
   }

@@ -18,6 +18,11 @@ const LIMIT = {
   },
 };
 
+const CODE = {
+  enum: ADMIN_ERROR_CODES,
+  description: "not_found has the status 404, wherever the unknown id stands.",
+};
+
 /** Returns the OpenAPI 3.1 document of operations under a path, as plain JSON. */
 export function openApiOf(operations: readonly Operation[], server: string): object {
   const paths = Map.groupBy(operations, ({ path }) => path.replace(":id", "{id}"));
@@ -44,7 +49,7 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
             error: {
               type: "object",
               required: ["code", "message"],
-              properties: { code: { enum: ADMIN_ERROR_CODES }, message: { type: "string" }, limit: LIMIT },
+              properties: { code: CODE, message: { type: "string" }, limit: LIMIT },
             },
           },
         },
