@@ -108,7 +108,9 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       const { json = false, currency, key, budget, group, model, upstream, code } = values;
       const { csv, spreadsheet } = csvOf(values);
       const times = timesOf(values);
-      const outcome = wordOf("--outcome", values.outcome, CALL_OUTCOMES);
+      const outcome = values.outcome
+        ?.split(",")
+        .flatMap((one) => wordOf("--outcome", one.trim() || "nothing", CALL_OUTCOMES) ?? []);
       const { limit = 100, after } = pageOf(values);
       const errorCode = code === undefined ? undefined : await codesOf(code, warn);
       const filter = { budget, group, model, upstream, outcome, errorCode, ...times, after, limit };

@@ -156,7 +156,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   model: ["--model NAME", "only calls of this model"],
   upstream: ["--upstream NAME", "only calls that this upstream was asked for last"],
   charged: ["--charged", "leaves out the rows without a charge; the sum counts their calls"],
-  outcome: ["--outcome OUTCOME", `only calls that ended so: ${CALL_OUTCOMES.join(", ")}`],
+  outcome: ["--outcome A,B", `only calls that ended so: ${CALL_OUTCOMES.join(", ")}`],
   code: [
     "--code CODE",
     "only calls with this error code, as recorded (quota_exhausted) or as read (insufficient_quota)",

@@ -1979,6 +1979,10 @@ describe("polygate usage and why", () => {
         ["limited", "again", "done"],
       ],
       [["--key", "rich", "--outcome", "refused"], ["limited"]],
+      [
+        ["--key", "rich", "--outcome", "refused, completed"],
+        ["limited", "again", "done"],
+      ],
       [["--code", "quota_insufficient", "--since", "1d"], ["budget"]],
       [["--code", "insufficient_quota"], ["budget"]],
       [
@@ -2235,6 +2239,8 @@ describe("polygate usage and why", () => {
 
   it.each([
     [["calls", "--outcome", "refuse"], 2, "or unrecorded, not refuse. Did you mean refused?"],
+    [["calls", "--outcome", "failed,refuse"], 2, "or unrecorded, not refuse. Did you mean refused?"],
+    [["calls", "--outcome", "failed,"], 2, "or unrecorded, not nothing."],
     [["calls", "--csv", "--json"], 2, "Choose --csv or --json."],
     [
       ["calls", "--code", "insuficient_quota"],
