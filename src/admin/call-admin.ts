@@ -166,7 +166,12 @@ function daysIn(
  * @throws RangeError for another currency than that of the report.
  */
 export function usageColumns(
-  { by, currency: recorded, ...days }: Pick<UsageReport, "by" | "currency" | "since" | "until">,
+  {
+    by,
+    currency: recorded,
+    timeZone: zone,
+    ...days
+  }: Pick<UsageReport, "by" | "currency" | "timeZone" | "since" | "until">,
   given: string | undefined,
 ): readonly Column<UsageRow>[] {
   const currency = currencyIn(recorded, given);
@@ -181,7 +186,7 @@ export function usageColumns(
     ...names.map(column),
     { name: "since", word: HEADINGS.since, cell: (row) => daysIn(row, days).since },
     { name: "until", word: HEADINGS.until, cell: (row) => daysIn(row, days).until },
-    { ...column("timeZone"), cell: ({ timeZone = "" }) => timeZone },
+    { ...column("timeZone"), cell: ({ timeZone = zone ?? "" }) => timeZone },
     ...(currency === undefined
       ? []
       : [

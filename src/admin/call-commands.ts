@@ -78,7 +78,8 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         } else if (note !== undefined) print(note);
         else {
           printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
-          print(`Calls${daysInWords(report.since, report.until)}, by the time zone of each budget or of the gateway.`);
+          const { since, until, timeZone = "of each budget or of the gateway" } = report;
+          print(`Calls${daysInWords(since, until)}, by the time zone ${timeZone}.`);
           if (report.total.inputTokens + report.total.outputTokens > 0)
             print("Input and output are tokens: cache is a part of input, and reasoning of output.");
         }

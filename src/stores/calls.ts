@@ -101,6 +101,8 @@ export interface UsageReport {
   readonly since?: string;
   /** The last day: that of the query. Else today if the query has a first day, or the last day with recorded calls. Absent if there is none. */
   readonly until?: string;
+  /** The time zone of the days, if the query names a budget, and the budgets of its calls have the same one. */
+  readonly timeZone?: string;
   /** The time of the report: Unix time in milliseconds. Calls of its last day may still come. */
   readonly asOf?: number;
   /** The first and the last day with recorded calls, whatever the query asks for. Absent if no call is recorded. */

@@ -1887,6 +1887,13 @@ describe("polygate usage and why", () => {
     expect(european.stdout).toMatch(
       /^\uFEFFGroup;Month;From;.*\n'=cmd\|' \/C calc'!A1;20\d\d-\d\d;20.*;(0,0{4}\d{2});USD;3;1;0;.*\n\(no charge\);;20.*;0,0{6};USD;1;1;0;.*\nTotal;;20.*;\1;USD;4;2;0;.*\n$/,
     );
+    // All calls of one budget have its days.
+    expect((await run("usage", "--by", "key", "--budget", "team")).stdout).toMatch(
+      /^Calls from .*, by the time zone Europe\/Berlin\.$/m,
+    );
+    expect((await run("usage", "--by", "key", "--budget", "team", "--spreadsheet", "excel")).stdout).toMatch(
+      /^team-key,,20\S+,20\S+,Europe\/Berlin,.*\nTotal,,20\S+,20\S+,Europe\/Berlin,|^team-key,team-key,20\S+,20\S+,Europe\/Berlin,/m,
+    );
     // A single row is the sum. A file without rows says which days it is about.
     expect((await run("usage", "--by", "", "--spreadsheet", "excel")).stdout).not.toContain("Total");
     expect((await run("usage", "--month", "2020-02", "--spreadsheet", "excel")).stdout).toMatch(

@@ -155,6 +155,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       total: v.object(SUMS),
       since: v.exactOptional(TEXT),
       until: v.exactOptional(TEXT),
+      timeZone: v.exactOptional(TEXT),
       asOf: v.exactOptional(UNITS),
       recorded: v.exactOptional(v.object({ since: TEXT, until: TEXT })),
       currency: v.exactOptional(TEXT),

@@ -109,9 +109,11 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const named = Array.from(new Set(by));
   const columns = named.map((column) => COLUMNS[column]);
   const { recorded, asOf } = await daysIn(access);
+  const timeZone = chains && (await zoneOf(access, chains));
   const ofAll = {
     total: sumsOf(total ?? {}, currency),
     ...daysSummed(query, recorded, new Date(asOf).toISOString().slice(0, 10)),
+    ...given({ timeZone }),
     asOf,
     ...(recorded && { recorded }),
     ...(currency !== null && { currency }),
@@ -169,11 +171,7 @@ async function withNames(
 ): Promise<readonly UsageRow[]> {
   const idsIn = (column: "key" | "budget"): readonly string[] => rows.flatMap((row) => row[column] || []);
   const keys = by.includes("key") && (await keysNamed(access, idsIn("key")));
-  const budgets =
-    by.includes("budget") &&
-    (await rowsById(access, idsIn("budget"), (ids) =>
-      access.db.selectFrom("budgets").select(["id", "name", "time_zone"]).where("id", "in", ids),
-    ));
+  const budgets = by.includes("budget") && (await budgetsNamed(access, idsIn("budget")));
   return rows.map((row) => {
     const budget = budgets ? budgets.get(row.budget ?? "") : undefined;
     return {
@@ -186,6 +184,19 @@ async function withNames(
 
 const keysNamed = (access: SqlAccess, ids: readonly string[]) =>
   rowsById(access, ids, (some) => access.db.selectFrom("keys").select(["id", "name"]).where("id", "in", some));
+
+const budgetsNamed = (access: SqlAccess, ids: readonly string[]) =>
+  rowsById(access, ids, (some) =>
+    access.db.selectFrom("budgets").select(["id", "name", "time_zone"]).where("id", "in", some),
+  );
+
+/** Returns the time zone of the days of calls with some chains of budgets. Undefined for several, and for an unknown one. */
+async function zoneOf(access: SqlAccess, chains: readonly string[]): Promise<string | undefined> {
+  const ids = chains.map((chain) => chainOf(chain)[0] ?? "");
+  const budgets = await budgetsNamed(access, ids);
+  const [zone, ...others] = new Set(ids.map((id) => budgets.get(id)?.time_zone));
+  return others.length === 0 ? zone : undefined;
+}
 
 /** Reads the rows of some ids, a part of the ids at a time. */
 async function rowsById<Row extends { readonly id: string }>(

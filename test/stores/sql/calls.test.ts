@@ -369,6 +369,33 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect((await log.usage({ budget: "eam" })).total.calls).toBe(0);
   });
 
+  it("tells the time zone of the days where all budgets of a query have the same one", async () => {
+    const own = await database.place();
+    const { store } = storeAt(own);
+    const [day, log] = [{ period: "day" } as const, sqlCallLog(own.options)];
+    await store.addBudget({ id: "all", amount: 1_000, ...day, timeZone: "Europe/Berlin" });
+    await store.addBudget({ id: "near", amount: 1_000, ...day, parent: "all" });
+    await store.addBudget({ id: "far", amount: 1_000, ...day, timeZone: "Asia/Tokyo", parent: "all" });
+    const zoneOf = async (query: UsageQuery): Promise<string | undefined> => (await log.usage(query)).timeZone;
+    const call = async (budget: string | undefined): Promise<void> => {
+      log.onCall(recordOf(`of-${budget}`, { key: { id: "k", name: "k", budget, metadata: undefined } }));
+      await log.onCall.flush();
+    };
+    await call("all");
+    await call("near");
+    await call(undefined);
+    expect(await zoneOf({ by: ["key"], budget: "all" })).toBe("Europe/Berlin");
+    await call("far");
+    expect(await zoneOf({ by: ["key"], budget: "all" })).toBeUndefined();
+    expect(await zoneOf({ by: ["key"], budget: "far" })).toBe("Asia/Tokyo");
+    expect(await zoneOf({ by: ["key"], ownBudget: "all" })).toBe("Europe/Berlin");
+    expect(await zoneOf({ by: ["key"], ownBudget: "" })).toBeUndefined();
+    expect(await zoneOf({ by: ["key"], budget: "none" })).toBeUndefined();
+    expect(await zoneOf({ by: ["key"] })).toBeUndefined();
+    await log.close();
+    await own.remove();
+  });
+
   it("keeps sums apart by each column exactly, and filters and pages them", async () => {
     const log = logAt({ groupOf: ({ key }) => key?.name });
     const id = await newKey();
