@@ -882,13 +882,11 @@ describe("adminHandler", () => {
       [{ code: "model_not_found" }, /model/, /^Correct the model in the routes,/],
       [{ code: "backend_unavailable" }, /available/, /^If it lasts, check that the upstream runs,/],
       [{ code: "backend_failed" }, /failed/, /^For the cause, look in the log of the gateway,/],
-      [{ code: "backend_failed", mistake: "Check the baseUrl." }, "Check the baseUrl.", undefined],
+      [{ code: "backend_failed", mistake: "Check the baseUrl." }, "Check the baseUrl.", /^undefined$/],
     ] as const) {
       const { upstreams } = (await inWords(more)) as { upstreams: readonly { failing: { remedy?: string } }[] };
       expect(upstreams).toMatchObject([{ failing: { times: 3, reason: expect.stringMatching(reason) } }]);
-      const told = upstreams[0]?.failing.remedy;
-      if (remedy === undefined) expect(told).toBeUndefined();
-      else expect(told).toMatch(remedy);
+      expect(String(upstreams[0]?.failing.remedy)).toMatch(remedy);
     }
   });
 
