@@ -87,6 +87,17 @@ async function startWith(env: Record<string, string>, command: string, ...args: 
 
 const startNode = (file: string): Promise<number> => start(process.execPath, "--import", PRELOAD, file);
 
+/** Starts the app of hono.ts on Node. */
+const startHono = (): Promise<number> =>
+  start(
+    process.execPath,
+    "--import",
+    PRELOAD,
+    "--input-type=module",
+    "--eval",
+    'import { serve } from "@hono/node-server"; import { app } from "./hono.ts"; serve({ fetch: app.fetch, port: 3000 });',
+  );
+
 /** Returns the answer of an example to a request in the messages format. */
 async function ask(address: string, more: Readonly<Record<string, string>> = {}): Promise<string> {
   const headers = { "x-api-key": "sk-team-a", "compat-version": "2023-06-01", "content-type": "application/json" };
@@ -353,19 +364,22 @@ describe("the servers", () => {
     expect(metrics).toMatch(new RegExp(`^${available}.*\\} ${left}$`, "m"));
   });
 
-  it.each(["express.ts", "catch-all.ts"])("%s answers wrong base URLs so that SDKs show its message", async (host) => {
-    const address = `http://127.0.0.1:${await startNode(host)}`;
-    expect(await ask(`${address}/ai`)).toBe("You asked any something.");
-    const anthropic = new Anthropic({ apiKey: "sk-team-a", baseURL: `${address}/ai/v1`, maxRetries: 0 });
-    const messages = [{ role: "user" as const, content: "Hello" }];
-    await expect(anthropic.messages.create({ model: "any", max_tokens: 9, messages })).rejects.toThrow(
-      "no route POST /ai/v1/v1/messages.",
-    );
-    const openai = new OpenAI({ apiKey: "sk-team-a", baseURL: `${address}/ai`, maxRetries: 0 });
-    await expect(openai.chat.completions.create({ model: "any", messages })).rejects.toThrow(
-      "no route POST /ai/chat/completions.",
-    );
-  });
+  it.each(["express.ts", "catch-all.ts", "koa.ts", "fastify.ts", "hono.ts"])(
+    "%s answers wrong base URLs so that SDKs show its message",
+    async (host) => {
+      const address = `http://127.0.0.1:${await (host === "hono.ts" ? startHono() : startNode(host))}`;
+      expect(await ask(`${address}/ai`)).toBe("You asked any something.");
+      const anthropic = new Anthropic({ apiKey: "sk-team-a", baseURL: `${address}/ai/v1`, maxRetries: 0 });
+      const messages = [{ role: "user" as const, content: "Hello" }];
+      await expect(anthropic.messages.create({ model: "any", max_tokens: 9, messages })).rejects.toThrow(
+        "no route POST /ai/v1/v1/messages.",
+      );
+      const openai = new OpenAI({ apiKey: "sk-team-a", baseURL: `${address}/ai`, maxRetries: 0 });
+      await expect(openai.chat.completions.create({ model: "any", messages })).rejects.toThrow(
+        "no route POST /ai/chat/completions.",
+      );
+    },
+  );
 
   it("keep keys out of the log that the docs show", async () => {
     const script = `

@@ -16,6 +16,8 @@ export interface Hit {
 interface Section extends Omit<Hit, "excerpt"> {
   readonly id: string;
   readonly address: string;
+  /** The texts of the errors that a row explains; none for a section. */
+  readonly quotes: readonly string[];
   readonly isRow: boolean;
   readonly ownTitle: string;
   readonly pageTitle: string;
@@ -63,7 +65,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
       const section = byId.get(String(result.id));
       if (!section) return [];
       const rank = rankOf(result) + best * preference(section.id) * nearnessIn(pairs, kept(runs, section, runsOf));
-      return { ...result, section, rank, quoted: section.isRow ? quotedIn(query, section.ownTitle) : 0 };
+      return { ...result, section, rank, quoted: Math.max(0, ...section.quotes.map((text) => quotedIn(query, text))) };
     });
     found.sort((one, other) => other.quoted - one.quoted || other.rank - one.rank);
     const hits = new Map<string, Hit>();
@@ -91,7 +93,7 @@ const ROWS_ALONE: ReadonlySet<string> = new Set(["errors"]);
 
 /** Words of questions that stand in every section. */
 const STOP_WORDS: ReadonlySet<string> = new Set(
-  "a about an and are as at be behind by can do does for from happens had has have how i if in into is it its me my of on or our per should so that the their them then there this to two was we were what when where which who why will with without you your".split(
+  "a about an and are as at be behind by can do does for from happens had has have how i if in into is it its me my of on or our per should so support supported supports that the their them then there this to two was we were what when where which who why will with without you your".split(
     " ",
   ),
 );
@@ -133,6 +135,25 @@ const ALIKE: ReadonlyMap<string, string> = new Map([
   ["restrict", "limit"],
   ["benchmark", "performanc"],
   ["multipl", "several"],
+  ["provider", "upstream"],
+  ["vendor", "upstream"],
+  ["failover", "fallback"],
+  ["switch", "fallback"],
+  ["another", "next"],
+  ["jailbreak", "injection"],
+  ["sent", "send"],
+  ["fail", "down"],
+  ["failur", "down"],
+  ["eras", "delet"],
+  ["erasur", "delet"],
+  ["forgotten", "delet"],
+  ["retention", "keep"],
+  ["retain", "keep"],
+  ["kept", "keep"],
+  ["sticky", "affinity"],
+  ["request", "call"],
+  ["licenc", "license"],
+  ["licens", "license"],
 ]);
 
 /** The shortest text that counts as a quotation of an error, and the fewest words of its beginning. */
@@ -145,8 +166,7 @@ const QUOTE_WORDS = 4;
  */
 function quotedIn(query: string, text: string): number {
   // People write codes such as `invalid_api_key` as words, too.
-  const code = ` ${text.replaceAll("_", " ")} `;
-  if (/^\w+_\w+$/.test(text) && ` ${query.toLowerCase().replaceAll(/\W+/g, " ")} `.includes(code)) return text.length;
+  if (/^\w+_\w+$/.test(text) && barely(query).includes(barely(text))) return text.length;
   let end = 0;
   const parts = text.split("…").map((part) => part.replaceAll(/^[\s,]+|[\s.,:;]+$/g, ""));
   const { length } = parts.join("");
@@ -160,6 +180,14 @@ function quotedIn(query: string, text: string): number {
   const count = words.findLastIndex((_word, at) => query.includes(words.slice(0, at + 1).join(" "))) + 1;
   return count < QUOTE_WORDS ? 0 : words.slice(0, count).join(" ").length;
 }
+
+/** Returns the words of a text in small letters, without stop words. */
+const barely = (text: string): string =>
+  ` ${text
+    .toLowerCase()
+    .split(/[\W_]+/)
+    .filter((word) => word !== "" && !STOP_WORDS.has(word))
+    .join(" ")} `;
 
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
 const rankOf = ({ score, queryTerms }: SearchResult): number => score * queryTerms.length;
@@ -236,28 +264,32 @@ const summariesIn = (index: string): ReadonlyMap<string, string> =>
   );
 
 function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
-  const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "isRow"> & { texts: string[]; codes: string[] })[] =
-    [];
+  const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "isRow" | "quotes"> & {
+    texts: string[];
+    codes: string[];
+  })[] = [];
   const [first] = blocks;
   const pageTitle = first?.type === "heading" ? wordsOf(first.text) : page;
-  const add = (heading: string, ownTitle: string, row?: string[]): void => {
+  const add = (heading: string, line: string, row?: string[]): void => {
+    const ownTitle = wordsOf(line);
     const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
-    sections.push({ heading, title, ownTitle, isRow: row !== undefined, texts: row ?? [], codes: [] });
+    const quotes = row ? piecesOf(line).flatMap(({ type, text }) => (type === "code" ? text : [])) : [];
+    sections.push({ heading, title, ownTitle, isRow: row !== undefined, quotes, texts: row ?? [], codes: [] });
   };
   for (const block of blocks) {
     // A text behind the rows of a table belongs to their section.
     const section = sections.findLast(({ isRow }) => !isRow);
-    if (block.type === "heading") add(block === first ? "" : block.id, wordsOf(block.text));
+    if (block.type === "heading") add(block === first ? "" : block.id, block.text);
     else if (block.type === "code") section?.codes.push(block.text);
     else if (block.type === "table" && ROWS_ALONE.has(page)) {
-      for (const [text = "", ...rest] of block.rows.slice(1))
-        add(section?.heading ?? "", wordsOf(text), rest.map(wordsOf));
+      for (const [text = "", ...rest] of block.rows.slice(1)) add(section?.heading ?? "", text, rest.map(wordsOf));
     } else section?.texts.push(...textsOf(block));
   }
   const leads = sections.map(({ texts }) => texts.join(" "));
-  return sections.map(({ heading, title, ownTitle, isRow, codes }, at) => ({
+  return sections.map(({ heading, title, ownTitle, isRow, quotes, codes }, at) => ({
     id: `${page}/${heading}/${isRow ? "row" : ""}${at}`,
     isRow,
+    quotes,
     address: `${page}/${heading}`,
     page,
     heading,
