@@ -109,7 +109,7 @@ function Search(): View {
   const found = hits.value;
   const isAsked = query.value.trim() !== "";
   return html`
-    <search class="docs-search" onKeyDown=${onKeyDown}>
+    <search class="docs-search" tabindex="-1" onKeyDown=${onKeyDown}>
       <label for="docs-query">Search the docs</label>
       <input
         ref=${field}
@@ -138,9 +138,15 @@ function Search(): View {
 const countOf = ({ length }: readonly Hit[]): string =>
   length === 0 ? "No section has these words." : length === 1 ? "1 section" : `${length} sections`;
 
+/** Ends the search. Keeps the focus in the side bar, from which the page takes it: the link that has it goes away. */
+function closeResults({ currentTarget }: { readonly currentTarget: HTMLElement }): void {
+  currentTarget.closest("search")?.focus({ preventScroll: true });
+  query.value = "";
+}
+
 const Result = ({ hit: { page, heading, title, excerpt } }: { readonly hit: Hit }): View => html`
   <li>
-    <a href=${heading === "" ? `#docs/${page}` : `#docs/${page}/${heading}`} onClick=${() => (query.value = "")}>
+    <a href=${heading === "" ? `#docs/${page}` : `#docs/${page}/${heading}`} onClick=${closeResults}>
       <strong>${title}</strong>
       <span>${excerpt}</span>
     </a>
