@@ -27,6 +27,14 @@ async function widthsOf(
   return { title: card?.querySelector("h2")?.textContent, wide };
 }
 
+/** Tells whether an element is on the screen, with nothing above it. */
+const isWhole = async (what: Locator): Promise<boolean> =>
+  what.evaluate((element) => {
+    const { left, top, width: wide, bottom } = element.getBoundingClientRect();
+    const tops = [top + 2, bottom - 2].map((y) => document.elementFromPoint(left + Math.min(wide / 2, 20), y));
+    return top >= 0 && bottom <= innerHeight && tops.every((found) => element.contains(found));
+  });
+
 export function readingSuite({ visit }: Stage): void {
   it("opens the docs, follows their links, and goes back to what was written", async () => {
     const page = await visit();
@@ -185,12 +193,6 @@ export function readingSuite({ visit }: Stage): void {
       const search = page.getByRole("search");
       const field = page.getByRole("searchbox", { name: "Search the docs" });
       await heading.waitFor();
-      const isWhole = async (what: Locator): Promise<boolean> =>
-        what.evaluate((element) => {
-          const { left, top, width: wide, bottom } = element.getBoundingClientRect();
-          const tops = [top + 2, bottom - 2].map((y) => document.elementFromPoint(left + Math.min(wide / 2, 20), y));
-          return top >= 0 && bottom <= innerHeight && tops.every((found) => element.contains(found));
-        });
       await expect.poll(() => page.evaluate(() => scrollY)).toBeGreaterThan(1_000);
       await expect.poll(() => isWhole(heading)).toBe(true);
       expect(await isWhole(field)).toBe(true);
