@@ -460,7 +460,7 @@ describe("the search", () => {
     ["405 This route takes POST, not GET.", "Use the method"],
     ["415 The request body must not be compressed (content-encoding).", "Send it without"],
     ['404 A model has no method "generateText".', "Write :generateContent"],
-    ["TypeError: relay: apiKey must be visible ASCII characters.", "The key of the relay"],
+    ["TypeError: relay: apiKey must be visible ASCII characters.", "The key is empty"],
     ["PolygateWarning: A request of a client missed the gateway and got 404: the base URL", "Correct the client"],
     ["cause: SettingMistake: The upstream at http://localhost", "A setting of yours"],
     ["APIConnectionTimeoutError: Request timed out.", "raise the SDK's timeout"],
