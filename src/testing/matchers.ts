@@ -4,7 +4,7 @@ import { AssertionError } from "node:assert/strict";
 import { inspect, isDeepStrictEqual } from "node:util";
 import type { CallRecord } from "../index.ts";
 import { shown, unknownName } from "../options.ts";
-import type { TestGateway } from "./test-gateway.ts";
+import { isClosed, type TestGateway } from "./test-gateway.ts";
 
 /**
  * The fields of a call's record that a test names, at any depth. A value may be an asymmetric matcher of the runner, such as
@@ -53,9 +53,21 @@ export const polygateMatchers: {
   readonly toHaveCharged: (gateway: unknown, units: number) => Promise<MatcherResult>;
   readonly toHaveRecorded: (gateway: unknown, expected: ExpectedRecord) => Promise<MatcherResult>;
 } = {
-  toHaveCharged: (gateway, units) => charged("toHaveCharged", gateway, units),
-  toHaveRecorded: (gateway, expected) => recorded("toHaveRecorded", gateway, expected),
+  toHaveCharged: (gateway, units) => hinted("toHaveCharged", gateway, charged("toHaveCharged", gateway, units)),
+  toHaveRecorded: (gateway, expected) =>
+    hinted("toHaveRecorded", gateway, recorded("toHaveRecorded", gateway, expected)),
 };
+
+/** Adds to the message that the matcher must be awaited, if its test has closed the gateway meanwhile. */
+async function hinted(name: string, gateway: unknown, checking: Promise<MatcherResult>): Promise<MatcherResult> {
+  const { records } = (gateway ?? {}) as Partial<Received>;
+  const wasOpen = Array.isArray(records) && !isClosed(records);
+  const result = await checking;
+  if (!wasOpen || !isClosed(records)) return result;
+  const message = (): string =>
+    `${result.message()}\nThe gateway was closed meanwhile. Write await: await expect(gateway).${name}(…).`;
+  return { ...result, message };
+}
 
 /**
  * Waits until all calls are recorded, and checks their cost.

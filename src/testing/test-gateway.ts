@@ -122,7 +122,10 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     server?.closeAllConnections();
   }
 
-  const close = (): Promise<void> => (closing ??= closeAll());
+  const close = (): Promise<void> => {
+    CLOSED.add(calls.records);
+    return (closing ??= closeAll());
+  };
   return {
     ...gateway,
     apiKey,
@@ -145,6 +148,12 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     [Symbol.asyncDispose]: close,
   };
 }
+
+/** The records of the gateways that are closed, or about to be. */
+const CLOSED = new WeakSet<readonly CallRecord[]>();
+
+/** Tells whether the gateway with these records is closed, or about to be. */
+export const isClosed = (records: readonly CallRecord[]): boolean => CLOSED.has(records);
 
 const SHAPES = {
   ...GATEWAY_SHAPES,

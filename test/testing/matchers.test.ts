@@ -138,6 +138,20 @@ describe("as a matcher", () => {
     expect((await toHaveRecorded(gateway, { status: 402 })).pass).toBe(false);
   });
 
+  it("tells to await it, if its gateway was closed before it has ended", async () => {
+    const gateway = await calledGateway();
+    const unawaited = [toHaveCharged(gateway, 14), toHaveRecorded(gateway, { status: 402 })];
+    await gateway.close();
+    const messages = (await Promise.all(unawaited)).map(({ message }) => message().split("\n").at(-1));
+    expect(messages).toEqual(
+      ["toHaveCharged", "toHaveRecorded"].map(
+        (name) => `The gateway was closed meanwhile. Write await: await expect(gateway).${name}(…).`,
+      ),
+    );
+    // Of a gateway that was closed before, the matchers may be asked in peace.
+    expect((await toHaveCharged(gateway, 14)).message()).not.toContain("await");
+  });
+
   it("has the name that a host's declarations have", () => {
     const names: readonly (keyof PolygateMatchers)[] = ["toHaveCharged", "toHaveRecorded"];
     expect(Object.keys(polygateMatchers)).toEqual(names);
