@@ -65,6 +65,9 @@ export const BACKEND_ERRORS = {
 
 type BackendFailure = keyof typeof BACKEND_ERRORS;
 
+/** The messages of `BACKEND_ERRORS`. */
+export const BACKEND_WORDS: ReadonlySet<string> = new Set(Object.values(BACKEND_ERRORS).map(([, message]) => message));
+
 /** The errors of an upstream that lacks the model. */
 export const LACKS_MODEL: ReadonlySet<unknown> = new Set<GatewayErrorCode>(["model_not_found", "model_not_allowed"]);
 
@@ -250,6 +253,13 @@ export class UpstreamsRest extends Error {
 
 /** Returns the mistake in the settings that has caused an error. */
 export const mistakeOf = (error: GatewayError): string | undefined => causeNamed("SettingMistake", error);
+
+/**
+ * Tells whether only the operator can mend an error of a backend: its upstream refuses this service, or a setting has a mistake. A connection that
+ * fails may pass, also where a setting looks wrong: the name of a container that restarts does not resolve.
+ */
+export const needsOperator = (error: GatewayError): boolean =>
+  error.code === "backend_refused" || (error.code !== "backend_unavailable" && mistakeOf(error) !== undefined);
 
 /** Returns which upstreams rest, for an error that has this cause. */
 export const restOf = (error: GatewayError): string | undefined => causeNamed("UpstreamsRest", error);

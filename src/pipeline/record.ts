@@ -1,7 +1,7 @@
 /** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
 import {
-  BACKEND_ERRORS,
+  BACKEND_WORDS,
   type FieldPath,
   type GatewayError,
   type GatewayErrorCode,
@@ -153,10 +153,8 @@ const isListed = ({ found, services: { listed, namedModels } }: Recorded): boole
  */
 const isOwn = (error: GatewayError, { abort, found }: Recorded, attempts: readonly UpstreamAttempt[]): boolean =>
   error === abort.reason ||
-  OWN_WORDS.has(error.message) ||
+  BACKEND_WORDS.has(error.message) ||
   (attempts.every(({ movedOn }) => movedOn === "resting") && (found.meter === undefined || error.path !== undefined));
-
-const OWN_WORDS: ReadonlySet<string> = new Set(Object.values(BACKEND_ERRORS).map(([, message]) => message));
 
 /** The most characters of a message in a record. */
 const MAX_MESSAGE = 500;

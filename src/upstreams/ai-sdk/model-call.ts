@@ -204,6 +204,8 @@ function wireErrorOf(thrown: unknown): JsonObject {
 const propertiesOf = (value: unknown): Readonly<Record<string, unknown>> =>
   (value ?? {}) as Readonly<Record<string, unknown>>;
 
+const REFUSED_KEY = "The provider's service refuses its credential. Check its apiKey and headers.";
+
 /** @param status Undefined for an error within a stream. */
 function errorOfStatus(status: number | undefined, thrown: unknown): GatewayError {
   const { responseHeaders } = propertiesOf(thrown);
@@ -212,7 +214,8 @@ function errorOfStatus(status: number | undefined, thrown: unknown): GatewayErro
     const value = isJsonObject(responseHeaders) ? responseHeaders[name] : undefined;
     if (typeof value === "string" && /^[\t\u0020-\u007e]*$/.test(value)) headers.set(name, value);
   }
-  const cause = causeOf(thrown, status === 401 || status === 403);
+  const said = causeOf(thrown, status === 401 || status === 403);
+  const cause = status === 401 ? new SettingMistake(REFUSED_KEY, { cause: said }) : said;
   const error = decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), cause);
   // The provider names the path of a field, which the error's message repeats.
   return error.message.search(KEY_LIKE) < 0 ? error : upstreamError(400, cause, undefined);

@@ -11,7 +11,7 @@ import { assertCheckOptions, CHECK_MS, type CheckOptions, notListed } from "../b
 import { NO_ROUTE } from "./address.ts";
 import type { RelayCheck } from "./options.ts";
 import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay, partsIn } from "./relay.ts";
-import { isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
+import { credentialMistake, isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -108,7 +108,7 @@ async function listOf(
 }
 
 /** Returns the words about an unexpected response, without secrets. */
-const wordsOf = ({ cause, message }: GatewayError): string => (cause instanceof Error ? cause.message : message);
+const wordsOf = ({ cause, message }: Error): string => (cause instanceof Error ? cause.message : message);
 
 /** True for an error of the host's own functions for credentials. The error that is told is a copy, so its name tells. */
 const isOfCredential = ({ cause }: GatewayError): boolean => cause instanceof Error && cause.name === "CredentialError";
@@ -157,7 +157,9 @@ async function withToken(
     const told = upstream.failures.told(error);
     const words = wordsOf(told);
     if (isOfCredential(told)) return wrong(words);
-    if (told.code === "backend_refused") return wrong(refusal(upstream, 401, words));
+    // The mistake of a refused credential has the words about the response below it.
+    if (told.code === "backend_refused")
+      return wrong(refusal(upstream, 401, mistakeOf(told) === undefined ? words : wordsOf(told.cause as Error)));
     if (told.code === "backend_unavailable") return wrong(unreached(upstream, told));
     return wrong(`${noList}, and it does not answer for the model ${JSON.stringify(model)}: ${words}`);
   }
@@ -183,12 +185,8 @@ const contextOf = (signal: AbortSignal): CallContext => ({
   reportConversions: () => {},
 });
 
-function refusal({ hasCredential }: Upstream, status: number, words: string): string {
-  if (status !== 401 && status !== 403) return words;
-  return hasCredential
-    ? `The upstream refuses the relay's credential. Check its apiKey and headers. ${words}`
-    : `The upstream wants a credential, but the relay has no apiKey. ${words}`;
-}
+const refusal = (upstream: Upstream, status: number, words: string): string =>
+  status === 401 || status === 403 ? `${credentialMistake(upstream)} ${words}` : words;
 
 function unreached({ address, port, failures }: Upstream, error: unknown): string {
   const told = failures.told(error);

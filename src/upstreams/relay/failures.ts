@@ -1,6 +1,7 @@
 /** Converts the failures of an upstream to errors for the caller, with causes for the host's log. */
 
 import {
+  BACKEND_WORDS,
   backendError,
   changedError,
   GatewayError,
@@ -49,16 +50,19 @@ export class Failures {
   readonly #rules: MessageRules;
   /** Errors that this object has already made safe for the caller. */
   readonly #told = new WeakSet<GatewayError>();
+  /** Causes in the gateway's own words, around parts of the upstream without secrets. */
+  readonly #safe: WeakSet<Error>;
 
   /** @param secrets Values that are removed from every text of the upstream, because the upstream may repeat them. */
-  constructor(secrets: readonly string[], rules: MessageRules) {
+  constructor(secrets: readonly string[], rules: MessageRules, safe: WeakSet<Error> = new WeakSet()) {
     this.#secrets = secrets;
     this.#rules = rules;
+    this.#safe = safe;
   }
 
   /** Returns the failures of a call whose caller must read another name of the model than the upstream's. */
   renaming(from: string, to: string): Failures {
-    return new Failures(this.#secrets, { ...this.#rules, rename: { from, to } });
+    return new Failures(this.#secrets, { ...this.#rules, rename: { from, to } }, this.#safe);
   }
 
   /**
@@ -144,7 +148,9 @@ export class Failures {
     const body = this.redacted(new TextDecoder().decode(bytes.seal()));
     const type = this.redacted(response.header("content-type") ?? "no content type");
     const shown = JSON.stringify(body.slice(0, MAX_SHOWN_CHARS));
-    return { body, cause: new Error(`The upstream answered ${response.status}, ${type}: ${shown}`) };
+    const cause = new Error(`The upstream answered ${response.status}, ${type}: ${shown}`);
+    this.#safe.add(cause);
+    return { body, cause };
   }
 
   /**
@@ -161,7 +167,7 @@ export class Failures {
     const { code, path } = error;
     const safe = message && this.redacted(message.slice(0, MAX_ERROR_BYTES));
     // The upstream names the path of a field, which the error's own message repeats.
-    const own = this.redacted(error.message);
+    const own = BACKEND_WORDS.has(error.message) ? error.message : this.redacted(error.message);
     const shown = (text: string | undefined): string | undefined => shownMessage(text, code, this.#rules, status);
     const told = shown(safe)?.slice(0, MAX_SHOWN_CHARS);
     const words = told ?? own;
@@ -187,7 +193,8 @@ export class Failures {
    */
   #shown(cause: unknown, depth = 0): Error | undefined {
     if (cause === undefined || cause instanceof PhaseTimeout) return cause;
-    if (!(cause instanceof Error)) return new Error(this.#shortened(`The upstream's error: ${jsonOf(cause)}`));
+    if (!(cause instanceof Error)) return new Error(`The upstream's error: ${this.#shortened(jsonOf(cause))}`);
+    if (this.#safe.has(cause)) return cause;
     try {
       const { name, message, code, cause: inner, errors } = cause as Error & Record<"code" | "errors", unknown>;
       // An AggregateError of several attempts to connect has no message of its own.
@@ -199,8 +206,11 @@ export class Failures {
               .join("; ")
           : message;
       const deeper = depth < MAX_CAUSES ? this.#shown(inner, depth + 1) : undefined;
-      const shown = new Error(this.#shortened(words), deeper && { cause: deeper });
-      shown.name = this.#shortened(name);
+      const isOwn = cause instanceof SettingMistake;
+      const safe = (text: string): string => (isOwn ? text : this.#shortened(text));
+      const shown = new Error(safe(words), deeper && { cause: deeper });
+      this.#safe.add(shown);
+      shown.name = safe(name);
       return typeof code === "string" ? Object.assign(shown, { code: this.#shortened(code) }) : shown;
     } catch {
       // Getters may throw.
@@ -218,12 +228,12 @@ const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
 /**
  * Returns the error to throw for an error of the transport before the answer's headers.
  *
- * @param origin The origin of the relay's `baseUrl`; undefined for another address.
+ * @param upstream The upstream; undefined for another address than that of its `baseUrl`.
  */
 export function connectionError(
   thrown: unknown,
   { isConnecting, reason }: Exchange,
-  origin: string | undefined,
+  upstream: { readonly origin: string; readonly failures: Failures } | undefined,
 ): unknown {
   if (thrown instanceof GatewayError || reason !== undefined) return thrown;
   const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: { code?: unknown } };
@@ -231,9 +241,10 @@ export function connectionError(
   // `fetch` throws a TypeError for every failure to get an answer, also for timeouts, which are excluded here.
   const isOfFetch = thrown instanceof TypeError && !/TIMEOUT|TIMEDOUT/.test(known);
   if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
-  const mistake = origin && mistakeOfConnection(thrown, origin, "baseUrl of the relay");
+  const mistake = upstream && mistakeOfConnection(thrown, upstream.origin, "baseUrl of the relay");
   if (!mistake) return backendError("unreachable", thrown);
-  return backendError("unreachable", new SettingMistake(`The upstream at ${origin} ${mistake}`, { cause: thrown }));
+  const words = `The upstream at ${upstream.failures.redacted(upstream.origin)} ${mistake}`;
+  return backendError("unreachable", new SettingMistake(words, { cause: thrown }));
 }
 
 /** Returns the error to throw for an error of the transport after the headers. */

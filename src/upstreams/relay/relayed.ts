@@ -4,6 +4,7 @@ import { type EventSourceParser, createParser } from "eventsource-parser";
 import { backendError, changedError, GatewayError, SettingMistake, backendFailed } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RelayedContext, RequestBelow, StreamableCall } from "../../formats/module.ts";
+import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
@@ -94,7 +95,11 @@ export async function refusalOf(
   exchange: Exchange,
 ): Promise<GatewayError> {
   let isPlainHttp = false;
+  let isOfKey = response.status === 401;
   const decodeError: ChatCodec["decodeError"] = (status, headers, body) => {
+    // Google's Gemini refuses a key with 400.
+    const { message } = errorObject(body);
+    isOfKey ||= status === 400 && typeof message === "string" && /\bapi key\b/i.test(message);
     isPlainHttp = upstream.origin.startsWith("http:") && wantsTls(status, body);
     return isPlainHttp || isAboutRoute(status, body, withoutQuery(path), model)
       ? backendError("failed", body)
@@ -105,7 +110,7 @@ export async function refusalOf(
   // Each client knows a path of a version and a vendor's words: no word of the host is in it.
   const isKnown = whole === `/v1${path}` && /^[a-z_/]+$/.test(path);
   const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, isKnown ? undefined : whole);
-  if (status === 401 && !upstream.hasCredential) return mistaken(error, NO_KEY);
+  if (isOfKey && error.code === "backend_refused") return mistaken(error, credentialMistake(upstream));
   if (error.code !== "backend_failed") return error;
   if (isPlainHttp) return misdirected(error, upstream, path, "wants https for");
   if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
@@ -129,13 +134,16 @@ export async function ofWrongType(
 /** Adds to an error that the upstream's address or format is wrong. The host needs the address, without the query and without secrets. */
 function misdirected(error: GatewayError, upstream: Upstream, path: string, does: string): GatewayError {
   const served = withoutQuery(upstream.pathOf(path));
-  const mistake = upstream.failures.redacted(
-    `The upstream at ${upstream.origin} ${does} POST ${served}. Check the baseUrl and the format of the relay.`,
-  );
+  const [origin, shown] = [upstream.origin, served].map((part) => upstream.failures.redacted(part));
+  const mistake = `The upstream at ${origin} ${does} POST ${shown}. Check the baseUrl and the format of the relay.`;
   return mistaken(error, mistake);
 }
 
-const NO_KEY = "The upstream wants a credential, but the relay has no apiKey.";
+/** Returns the mistake of a relay whose upstream refuses its credential. */
+export const credentialMistake = ({ hasCredential }: Pick<Upstream, "hasCredential">): string =>
+  hasCredential
+    ? "The upstream refuses the relay's credential. Check its apiKey and headers."
+    : "The upstream wants a credential, but the relay has no apiKey.";
 
 const mistaken = (error: GatewayError, mistake: string): GatewayError =>
   changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });

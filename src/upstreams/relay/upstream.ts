@@ -265,7 +265,7 @@ export class Upstream {
     try {
       return await transport.send(request, exchange);
     } catch (error) {
-      throw connectionError(error, exchange, origin === this.origin ? origin : undefined);
+      throw connectionError(error, exchange, origin === this.origin ? this : undefined);
     }
   }
 }

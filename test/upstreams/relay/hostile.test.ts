@@ -240,9 +240,14 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
       const { error } = await asked((socket) => socket.end(whole(status, "application/json", body)), true, {
         showUpstreamMessages: true,
       });
-      const { cause, ...shown } = errorOf(error);
+      const { cause: _cause, ...shown } = errorOf(error);
       expect(shown).toMatchObject({ code: "backend_refused", message: "The model backend refused this service." });
-      expect(cause).toContain("Incorrect API key: [redacted]");
+      const described = describeError(error);
+      expect(described).toContain("Incorrect API key: [redacted]");
+      const words = "SettingMistake: The upstream refuses the relay's credential. Check its apiKey and headers.";
+      // A 403 may refuse the model or the region alone.
+      expect(described.includes(words)).toBe(status === 401);
+      expect(described).not.toContain("0123456789abcdef");
       expect(JSON.stringify(shown)).not.toContain("0123456789abcdef");
     },
   );

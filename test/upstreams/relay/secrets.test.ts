@@ -3,7 +3,7 @@
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { describeError, GatewayError } from "../../../src/errors.ts";
+import { describeError, GatewayError, mistakeOf } from "../../../src/errors.ts";
 import { pathBelow } from "../../../src/upstreams/relay/address.ts";
 import { relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
 import { sse } from "./plain-codec.ts";
@@ -37,6 +37,65 @@ describe("the key of an upstream", () => {
     const { error } = await ask(plainRelay(upstream.url));
     expect(describeError(error)).toContain("<p>[redacted]</p>");
     expect(describeError(error) + inspect(error, { depth: Infinity })).not.toContain("0123456789abcdef");
+  });
+});
+
+describe("the gateway's own words about an upstream", () => {
+  it.each(["sk-upstream", "upstream", "sk-answered", "credential", "SettingMistake", "sk-model"])(
+    "stay where a key looks like them: %s",
+    async (apiKey) => {
+      await using refusing = await rawUpstream(
+        answers(() => whole(401, "application/json", JSON.stringify({ error: `The key is ${apiKey}.` }))),
+      );
+      const refused = describeError((await ask(plainRelay(refusing.url, { apiKey }))).error);
+      expect(refused).toContain("SettingMistake: The upstream refuses the relay's credential. Check its apiKey");
+      expect(refused).toContain("Error: The upstream answered 401, application/json: ");
+      expect(refused).toContain("The key is [redacted].");
+      await using page = await rawUpstream(answers(() => whole(200, "text/html", "<p>")));
+      const { error } = await ask(plainRelay(page.url, { apiKey }));
+      const at = page.url.replace("/v1", "");
+      expect(mistakeOf(error as GatewayError)).toContain(
+        `The upstream at ${at} answers with no JSON and no event stream`,
+      );
+    },
+  );
+
+  it("reach the caller where the key is one of them", async () => {
+    await using upstream = await rawUpstream(answers(() => whole(529, "application/json", "{}")));
+    const busy = relay({ format: "chat-completions", baseUrl: upstream.url, apiKey: "sk-overloaded" });
+    expect((await ask(busy)).error).toMatchObject({ message: "The model backend is overloaded." });
+  });
+
+  it("tell no key, wherever the upstream or its address repeats it", async () => {
+    const key = fc
+      .tuple(fc.constantFrom("", "sk-"), fc.stringMatching(/^[\w+/=.~"\\-]{16,40}$/), fc.constantFrom("", "7"))
+      .map((parts) => parts.join(""));
+    const body = fc.constantFrom<(key: string) => object>(
+      (told) => ({ error: { message: `The upstream refuses ${told}`, type: told, code: told } }),
+      (told) => ({ error: told, [told]: told }),
+      (told) => ({ message: `api key ${told}` }),
+    );
+    const statuses = fc.constantFrom(200, 302, 400, 401, 403, 404, 429, 500, 503);
+    await fc.assert(
+      fc.asyncProperty(
+        key,
+        body,
+        statuses,
+        fc.constantFrom("application/json", "text/html"),
+        async (told, at, status, type) => {
+          const text = JSON.stringify(at(told));
+          await using upstream = await rawUpstream(
+            answers(() => whole(status, `${type}; key=${encodeURIComponent(told)}`, text)),
+          );
+          const url = `${upstream.url.replace("/v1", "")}/${encodeURIComponent(told)}/v1`;
+          const { error } = await ask(plainRelay(url, { apiKey: told }), { stream: false });
+          const printed = describeError(error) + inspect(error, { depth: Infinity });
+          for (const spelling of [told, encodeURIComponent(told), JSON.stringify(told).slice(1, -1)])
+            expect(printed).not.toContain(spelling.replace(/^sk-/, ""));
+        },
+      ),
+      { numRuns: 100 },
+    );
   });
 });
 
@@ -257,3 +316,8 @@ describe("the host's policies", () => {
     expect(upstream.requests).toHaveLength(1);
   });
 });
+
+const answers =
+  (answer: () => Buffer): RawAnswer =>
+  (socket) =>
+    socket.end(answer());
