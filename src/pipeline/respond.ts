@@ -1,6 +1,6 @@
 /** Responds to the caller: a complete answer, a stream, an answer that is made in the background, or the error in the caller's format. */
 
-import { GatewayError, isWait } from "../errors.ts";
+import { GatewayError, isWait, needsOperator } from "../errors.ts";
 import type { AnswerCollector, AnswerStream, Endpoint, FrameSource, BackgroundAnswer } from "../formats/format.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import { type Answer, type JsonPieces, jsonAnswer } from "../http/answer.ts";
@@ -305,11 +305,12 @@ function conversionHeaders(conversions: readonly Conversion[]): Record<string, s
   };
 }
 
-function errorHeaders({ code, retryAfterMs, allow, limits }: GatewayError, format: string): Record<string, string> {
+function errorHeaders(error: GatewayError, format: string): Record<string, string> {
+  const { code, retryAfterMs, allow, limits } = error;
   const headers: Record<string, string> = limits?.format === format ? { ...limits.headers } : {};
   if (allow) headers["allow"] = allow.join(", ");
   if (code === "upgrade_required") headers["upgrade"] = "websocket";
-  if (NO_RETRY.has(code)) headers["x-should-retry"] = "false";
+  if (NO_RETRY.has(code) || needsOperator(error)) headers["x-should-retry"] = "false";
   if (isWait(retryAfterMs)) {
     headers["retry-after"] = String(Math.ceil(retryAfterMs / 1000));
     headers["retry-after-ms"] = String(retryAfterMs);

@@ -97,7 +97,7 @@ ${table(["Field", "chat-completions", "generate-content"], conversionRows([EMBED
 
 ${NOTE} [Errors](../errors.md) says what the codes mean. Each cell has the status and the name: \`error.code\`, or in
 generate content \`error.status\`. OpenAI holds for chat completions, responses, images and embeddings. Where a retry
-cannot help, the answer has \`x-should-retry: false\`.
+cannot help, the answer has \`x-should-retry: false\`; a \`backend_failed\` has it where a setting is wrong.
 
 ${table(["Code", "Messages", "Generate content", "OpenAI", "Retry"], GATEWAY_ERROR_CODES.map(errorRow))}
 

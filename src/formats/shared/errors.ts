@@ -104,8 +104,8 @@ function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = 
 }
 
 /**
- * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential or a setting, and a stopped call must not go on. For
- * these errors, the header `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three
+ * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential or a setting, and a stopped call must not go on.
+ * For these errors, and for all others that need the operator, the header `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three
  * times, and agents that use the SDKs retry a 401 ten times.
  */
 export const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
@@ -118,6 +118,7 @@ export const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
   "quota_insufficient",
   "idempotency_key_reused",
   "call_stopped",
+  "backend_refused",
   "misconfigured",
 ]);
 

@@ -8,7 +8,7 @@ import {
   type GatewayError,
   type GatewayErrorCode,
   LACKS_MODEL,
-  mistakeOf,
+  needsOperator,
   toGatewayError,
   UpstreamsRest,
 } from "../../errors.ts";
@@ -73,11 +73,7 @@ const PASSING: ReadonlySet<GatewayErrorCode> = new Set([
 ]);
 
 /** Errors that the same request would get again from the same upstream. */
-const LASTING: ReadonlySet<GatewayErrorCode> = new Set([
-  "backend_refused",
-  "context_length_exceeded",
-  "model_not_found",
-]);
+const LASTING: ReadonlySet<GatewayErrorCode> = new Set(["context_length_exceeded", "model_not_found"]);
 
 /** Tells whether another upstream may answer after an error. No other upstream mends the gateway's code runner. */
 export const mayMoveOn = ({ code, port }: GatewayError): boolean =>
@@ -138,11 +134,11 @@ export class Attempts {
     if (!isRest) this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
     const refused = new Set<RoutedBackend>();
     let last: GatewayError | undefined;
-    /** The error of an upstream that lacks a model which the route lists: another upstream that rests may have the model. */
-    let lacking: GatewayError | undefined;
+    /** The error of an upstream that refuses this service, or lacks a model which the route lists. Another upstream that rests may answer. */
+    let lasting: GatewayError | undefined;
     const others = (): readonly RoutedBackend[] => order.filter((upstream) => !refused.has(upstream));
     const lastError = (): GatewayError =>
-      last ?? (lacking && refused.size === order.length ? lacking : unavailable(others(), this.#clock.now()));
+      last ?? (lasting && refused.size === order.length ? lasting : unavailable(others(), this.#clock.now()));
     // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
     let isFree = !isRest;
     /** The upstream that has failed last, if it may answer soon. */
@@ -170,10 +166,10 @@ export class Attempts {
       if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
       // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
       if (!isRest) call.reportConversions([]);
-      if (routed.isListed && LACKS_MODEL.has(error.code)) lacking = told;
+      const isOfHost = needsOperator(told);
+      if (isOfHost || (routed.isListed && LACKS_MODEL.has(error.code))) lasting = told;
       else last = told;
-      // A connection may be made soon, also where a setting looks wrong: the name of a container that restarts does not resolve.
-      isFree = LASTING.has(code) || (code !== "backend_unavailable" && mistakeOf(told) !== undefined);
+      isFree = isOfHost || LASTING.has(code);
       // An open circuit breaker rests for longer than the upstream asks.
       passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
       if (isFree) refused.add(upstream);

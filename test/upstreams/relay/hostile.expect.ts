@@ -17,6 +17,8 @@ export interface Failing {
   readonly field?: string;
   /** The cause that the host reads. */
   readonly told?: RegExp;
+  /** True for a failure by a setting of the host, which no retry mends. Default: true where the upstream refuses the host. */
+  readonly isOfHost?: true;
   /** Default: failed. A call that the gateway cut at its deadline is not reported to the host. */
   readonly outcome?: "deadline" | "refused";
 }
@@ -50,8 +52,9 @@ async function expectRefused(pair: Pair, form: Form, met: Met, failing: Failing)
   const { headers } = met.answer();
   expect(headers.get("retry-after-ms")).toBe(retryAfterMs === undefined ? null : String(retryAfterMs));
   expect(headers.get("retry-after")).toBe(retryAfterMs === undefined ? null : String(Math.ceil(retryAfterMs / 1_000)));
-  // The client's own policy decides whether to retry the call.
-  expect([headers.get("x-should-retry"), headers.get("polygate-dropped")]).toEqual([null, null]);
+  // The client's own policy decides whether to retry a call that may go better.
+  const { isOfHost = code === "backend_refused" } = failing;
+  expect([headers.get("x-should-retry"), headers.get("polygate-dropped")]).toEqual([isOfHost ? "false" : null, null]);
   expect(met.charge).toEqual({ used: 0, estimated: 0 });
   expectTold(met, failing);
   expect(met.record).toMatchObject({

@@ -73,9 +73,16 @@ const CASES: readonly RefusedCase[] = [
     does: "redirects elsewhere",
     answer: says(whole(302, "", "", { location: "http://127.0.0.1:1/elsewhere" })),
     ...FAILED,
+    isOfHost: true,
     told: /answered 302/,
   },
-  { does: "answers a page as a success", answer: page(200), ...FAILED, told: /answered 200, text\/html: "<h1>nginx/ },
+  {
+    does: "answers a page as a success",
+    answer: page(200),
+    ...FAILED,
+    isOfHost: true,
+    told: /answered 200, text\/html: "<h1>nginx/,
+  },
   { does: "answers a page: 502", answer: page(502), ...UNAVAILABLE, told: /nginx/ },
   {
     does: "answers a page: 503, and when to come back",
@@ -98,6 +105,7 @@ const CASES: readonly RefusedCase[] = [
     answer: says(whole(200, "text/event-stream", "data: {}\n\n")),
     only: "complete",
     ...FAILED,
+    isOfHost: true,
     told: /event-stream/,
   },
   {

@@ -51,6 +51,7 @@ const CASES: readonly RefusedCase[] = [
       socket.write(`${head(200, { "content-type": "text/html", "content-length": 999 })}<h1>nginx`),
     setting: SILENT,
     ...FAILED,
+    isOfHost: true,
     told: /nginx/,
   },
   {

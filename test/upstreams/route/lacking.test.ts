@@ -64,6 +64,7 @@ type Failure = Parameters<NonNullable<GatewayOptions["onFailure"]>>[0];
 interface Told {
   readonly status: number;
   readonly retryAfter: string | null;
+  readonly shouldRetry: string | null;
   readonly text: string;
   readonly record: CallRecord | undefined;
   readonly failures: readonly Failure[];
@@ -101,6 +102,7 @@ async function told(
   return {
     status: answer.status,
     retryAfter: answer.headers.get("retry-after"),
+    shouldRetry: answer.headers.get("x-should-retry"),
     text,
     record: records.at(-1),
     failures,
@@ -160,6 +162,29 @@ describe.each(SECONDS)("%s that lacks the model which only the route names", (_,
       { backend: scriptedBackend(failure("invalid_request", "The next.")), weight: 0 },
     ];
     expect(await told({ upstreams }, path)).toMatchObject({ status: 400, text: expect.stringContaining("The next.") });
+  });
+});
+
+describe("an upstream that refuses this service", () => {
+  const path = "/v1/chat/completions";
+  const refusing = { backend: scriptedBackend(failure("backend_refused", "No.")), name: "refusing" };
+  const failing = { backend: scriptedBackend(failure("backend_overloaded", "Busy.")), name: "failing" };
+  const rested = { backend: resting(), name: "rested" };
+
+  it("lets no client retry, where it is the only one", async () => {
+    expect(await told({ upstreams: [refusing] }, path)).toMatchObject({ status: 500, shouldRetry: "false" });
+  });
+
+  it.each([
+    ["in front of one", [refusing, { ...failing, weight: 0 }]],
+    ["behind one", [failing, { ...refusing, weight: 0 }]],
+  ])("leaves the caller a temporary error %s that may answer soon", async (_where, upstreams) => {
+    expect(await told({ upstreams }, path)).toMatchObject({ status: 503, shouldRetry: null });
+  });
+
+  it("leaves the caller a temporary error while another upstream rests", async () => {
+    const upstreams = [rested, { ...refusing, weight: 0 }];
+    expect(await told({ upstreams }, path, 2)).toMatchObject({ status: 503, retryAfter: "60", shouldRetry: null });
   });
 });
 
