@@ -632,7 +632,12 @@ const isKnownFailure = ({ error, upstream }: Failure): boolean =>
   (BRIEF.has(error.code) && !isFaultOfCode(error));
 
 /** The codes whose causes tell all without their stacks. */
-const BRIEF: ReadonlySet<GatewayErrorCode> = new Set(["misconfigured", "model_not_found", "store_unavailable"]);
+const BRIEF: ReadonlySet<GatewayErrorCode> = new Set([
+  "deadline_exceeded",
+  "misconfigured",
+  "model_not_found",
+  "store_unavailable",
+]);
 
 /** The most causes that are looked at. A chain of causes may be circular. */
 const MAX_CAUSES = 8;

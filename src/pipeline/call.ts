@@ -166,7 +166,19 @@ export class Call implements Incoming {
 
   /** Turns the failure of the call into the error that the caller is told, and notes it. Reports an error whose cause the caller is not told. */
   fail(thrown: unknown): GatewayError {
-    return (this.found.error = failureOf(this, thrown));
+    const { found, abort } = this;
+    const error = failureOf(this, thrown);
+    const isLate = error === abort.reason && error.code === "deadline_exceeded";
+    // The time before the request is read is its client's.
+    if (isLate && !found.error && found.model !== undefined) this.#tellLate(error);
+    return (found.error = error);
+  }
+
+  #tellLate({ code, message }: GatewayError): void {
+    const { meter, answering } = this.found;
+    const last = answering ? `; the last upstream is ${answering.name}` : "";
+    const cause = new Error(`The call has lasted for limits.deadlineMs, ${this.limits.deadlineMs} ms${last}.`);
+    report(this, new GatewayError(code, message, { port: meter && "model-backend", cause }));
   }
 
   /** The call as the host's stores see it. A settlement after the end of the call needs it still. */

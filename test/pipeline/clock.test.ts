@@ -70,7 +70,13 @@ describe.each([MINUTE, 60 * MINUTE, 24 * 60 * MINUTE])("a clock that jumps back 
     const { clock, wound, setBack } = jumping();
     const quotas = memoryQuotaStore([{ apiKey: "sk-one" }], { clock: wound });
     const backend = speaking(WORD, new Promise(() => {}));
-    const gateway = createGateway({ backend, quotas, clock, limits: { deadlineMs: 5 * MINUTE } });
+    const gateway = createGateway({
+      backend,
+      quotas,
+      clock,
+      limits: { deadlineMs: 5 * MINUTE },
+      onFailure: () => {},
+    });
     let status: number | undefined;
     void gateway.fetch(requestOf(false)).then((response) => (status = response.status));
     await wound.advance(MINUTE);

@@ -124,6 +124,28 @@ it("a call that its deadline has ended waits for no settlement", async () => {
   expect(status).toBe(504);
 });
 
+describe("the host hears once of a call that its deadline has ended", () => {
+  it.each([
+    ["before its answer", false, speaking(never)],
+    ["in mid-answer", true, speaking(WORD, never)],
+  ])("%s", async (_when, isStream, backend) => {
+    const bench = opened({ limits, backend });
+    const answer = bench.send({ body: { stream: isStream } }).then((response) => response.text());
+    await bench.clock.advance(DEADLINE_MS);
+    expect(await answer).toContain("deadline_exceeded");
+    expect(bench.failures).toMatchObject([{ error: { code: "deadline_exceeded" }, port: "model-backend" }]);
+    expect(bench.failures[0]?.text).toContain(`The call has lasted for limits.deadlineMs, ${DEADLINE_MS} ms.`);
+  });
+
+  it("for a store that hangs, but not for a client that sends no body", async () => {
+    const bench = opened({ limits, backend: speaking(WORD), around: () => ({ reserve: () => never }) });
+    const calls = [bench.send(), bench.send({ body: new ReadableStream() })];
+    await bench.clock.advance(DEADLINE_MS);
+    expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([504, 504]);
+    expect(bench.failures).toMatchObject([{ error: { code: "deadline_exceeded" }, port: undefined }]);
+  });
+});
+
 describe("a gateway that closes", () => {
   const CLOSE_MS = 500;
   const STORE_MS = 2_000;

@@ -217,9 +217,9 @@ it.each([
     /caused by SettingMistake: The upstream wants a credential, but the relay has no apiKey, caused by/,
   ],
   [
-    "say no such thing of a wrong key",
+    "name the wrong key of a relay",
     { apiKey: "wrong" },
-    /refused this service, caused by Error: The upstream answered 401/,
+    /caused by SettingMistake: The upstream refuses the relay's credential\. Check its apiKey and headers\.?, caused by Error: The upstream answered 401/,
   ],
 ])("%s", async (_name, key, words) => {
   const [line] = await printedBy(

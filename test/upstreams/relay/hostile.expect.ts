@@ -19,7 +19,7 @@ export interface Failing {
   readonly told?: RegExp;
   /** True for a failure by a setting of the host, which no retry mends. Default: true where the upstream refuses the host. */
   readonly isOfHost?: true;
-  /** Default: failed. A call that the gateway cut at its deadline is not reported to the host. */
+  /** Default: failed. The host hears of the gateway's own deadline, without an upstream. */
   readonly outcome?: "deadline" | "refused";
 }
 
@@ -101,7 +101,8 @@ export async function expectBrokenOff(
 /** Expects that the host hears of the failure once, with its cause, and that no redirect was followed and no request repeated. */
 function expectTold({ failures, record, upstream }: Met, { code, told, outcome }: Failing): void {
   expect(upstream.requests.length).toBeLessThanOrEqual(1);
-  expect(failures).toHaveLength(outcome === "deadline" ? 0 : 1);
+  expect(failures).toHaveLength(1);
+  if (outcome === "deadline") expect(failures[0]?.text).toContain("has lasted for limits.deadlineMs");
   if (outcome === "deadline" || !told) return;
   expect(failures[0]).toMatchObject({ port: "model-backend", requestId: record.requestId, error: { code } });
   expect(failures[0]?.text).toMatch(told);
