@@ -27,7 +27,7 @@ import { generateContent, generateContentUpstream } from "../src/formats/generat
 import { images, imagesUpstream } from "../src/formats/images/module.ts";
 import { messages as messagesCode } from "../src/formats/messages/index.ts";
 import { messages, messagesUpstream } from "../src/formats/messages/module.ts";
-import { ROUTES, TELEMETRY } from "../src/formats/messages/routes.ts";
+import { routesOf, TELEMETRY } from "../src/formats/messages/routes.ts";
 import { messagesCodec } from "../src/formats/messages/upstream.ts";
 import { responses, responsesUpstream } from "../src/formats/responses/module.ts";
 import { Lazy, lazyCodec, lazyFormat } from "../src/formats/shared/lazy.ts";
@@ -349,7 +349,7 @@ function gatewayWith(failures?: number): { readonly gateway: CoreGateway; readon
 
 function gatewayOf(lazy: Lazy<typeof messagesCode>, options: Partial<CoreGatewayOptions> = {}): CoreGateway {
   const make = () =>
-    lazyFormat({ name: "messages", telemetry: TELEMETRY }, Object.values(ROUTES), lazy, (code) => code().endpoints);
+    lazyFormat({ name: "messages", telemetry: TELEMETRY }, Object.values(routesOf()), lazy, (code) => code().endpoints);
   return createGateway({ formats: [{ ...messages(), make }], ...ports, onFailure: () => undefined, ...options });
 }
 

@@ -430,7 +430,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "messages",
       () => make(createGateway, { backend, quotas, messages: { range: "vendor" } }),
-      "createGateway: messages: range does not exist; did you mean ranges? There are ranges, imageSources",
+      "createGateway: messages: range does not exist; did you mean ranges? There are ranges, imageSources, errors",
     ],
     [
       "images",

@@ -87,7 +87,7 @@ export function openApiDocument<Context>(
     formats: { optional: listOf(portOf(["serve"], "a FormatModule")) },
   });
   const own = (options.formats ?? []).flatMap(({ description }) => description ?? []);
-  const described = [...Object.values(DESCRIPTIONS), ...own];
+  const described = [...Object.values(DESCRIPTIONS), ...own].map((format) => withErrors(format, formats));
   const shared = sharedModels(described);
   const parts = [...described, shared];
   const bodyOf = bodies(parts);
@@ -129,6 +129,16 @@ export function openApiDocument<Context>(
   // Copy the document: hosts may change it, and the tables are shared.
   return JSON.parse(JSON.stringify(document)) as OpenApiDocument;
 }
+
+/** The options of a format as the host has given them. */
+const optionsOf = (formats: Gateway["formats"], name = ""): object =>
+  ({ ...formats } as Readonly<Record<string, object | undefined>>)[name] ?? {};
+
+/** Returns a description with the errors of its format's options. */
+const withErrors = (format: FormatDescription, formats: Gateway["formats"]): FormatDescription => ({
+  ...format,
+  errors: format.errorsOf?.(optionsOf(formats, format.name)) ?? format.errors,
+});
 
 const operationsOf = (format: FormatDescription): SharedOperation[] =>
   format.operations.map((operation) => ({ ...operation, formats: [format] }));
@@ -399,16 +409,16 @@ export const ignoreActions: string[] = ["check", "raw_check", "finite", "unsuppo
 
 /** Converts the schemas of all formats to JSON Schema. */
 function jsonSchemasOf(parts: readonly Bodies[], options: Gateway["formats"]): Record<string, JsonSchema> {
-  const given: Readonly<Record<string, object | undefined>> = { ...options };
-  const optionsOf = ({ name = "" }: Bodies): object => given[name] ?? {};
-  const definitions = Object.fromEntries(parts.flatMap((part) => Object.entries(part.schemas(optionsOf(part)))));
+  const definitions = Object.fromEntries(
+    parts.flatMap((part) => Object.entries(part.schemas(optionsOf(options, part.name)))),
+  );
   const converted = toJsonSchemaDefs(definitions, {
     target: "draft-2020-12",
     typeMode: "input",
     ignoreActions,
     overrideRef: ({ referenceId }) => `${SCHEMAS}${referenceId}`,
   }) as unknown as Record<string, JsonSchema>;
-  return Object.assign(converted, ...parts.map((part) => part.jsonSchemas?.(converted, optionsOf(part))));
+  return Object.assign(converted, ...parts.map((part) => part.jsonSchemas?.(converted, optionsOf(options, part.name))));
 }
 
 /** Keeps the schemas that the paths reference, directly or through another schema. Sorts them by name. */

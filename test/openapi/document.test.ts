@@ -28,7 +28,10 @@ const GATEWAYS: readonly [name: string, options: Options][] = [
   ["embeddings alone", { backend: { embed } }],
   ["chat alone", { backend: { chat } }],
   ["images alone", { backend: { image } }],
-  ["wider formats", { backend: { chat, image }, messages: { ranges: "vendor", imageSources: "vendor" } }],
+  [
+    "wider formats",
+    { backend: { chat, image }, messages: { ranges: "vendor", imageSources: "vendor", errors: "vendor" } },
+  ],
   ["image models of the host's own", { backend: { image }, images: { aliases: { mine: "image-model-3" } } }],
 ];
 

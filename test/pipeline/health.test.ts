@@ -378,7 +378,9 @@ describe("a gateway", () => {
     ])("%s, tells of it from the third call on, until an answer is complete", async (_what, refused, code) => {
       const ask = asked(place);
       expect(await ask(2, refused)).toBeUndefined();
-      const mistake = refused === wrongKey && { mistake: expect.stringContaining("Check its apiKey") as string };
+      const mistake = refused === wrongKey && {
+        mistake: "The upstream refuses the relay's credential. Check its apiKey and headers.",
+      };
       expect(await ask(1, refused)).toEqual({ code, times: 3, at: -1_000, since: -3_000, ...mistake });
       expect(await ask(9, refused)).toEqual({ code, times: 12, at: -1_000, since: -12_000, ...mistake });
       expect(await ask(1, answered)).toBeUndefined();

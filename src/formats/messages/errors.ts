@@ -1,10 +1,13 @@
-/** Converts the errors of the messages format (spec 7.2) in both directions. `type` has one of four values; `code` is more exact. */
+/**
+ * Converts the errors of the messages format (spec 7.2) in both directions. `type` has one of four values, or with `errors: "vendor"` one of
+ * Anthropic's; `code` is more exact.
+ */
 
 import type { ContextTokens, GatewayError, GatewayErrorCode } from "../../errors.ts";
 import { withClientWords } from "../shared/context-length.ts";
 import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors.decode.ts";
 import { type ErrorRow, SHARED_ERRORS, type SharedErrorType } from "../shared/errors.ts";
-import type { MessagesError } from "./schema.answer.ts";
+import type { MessagesError, VendorMessagesError } from "./schema.answer.ts";
 
 /** Tells a caller without an API key where this format reads it. */
 export const keyPlace: string = "This route reads it from the header x-api-key.";
@@ -20,14 +23,45 @@ const WIRE_ERROR: Readonly<Record<GatewayErrorCode, ErrorRow<SharedErrorType>>> 
 /** The error details that make the official client's tool runner continue without a thread. */
 const NO_THREADS = { error_code: "thread_unsupported_request", unsupported: ["thread"] };
 
-export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.code][0];
+/** Anthropic's own statuses, where those of the spec differ. */
+const VENDOR_STATUS: Partial<Readonly<Record<GatewayErrorCode, number>>> = {
+  model_not_found: 404,
+  model_not_allowed: 403,
+};
 
-export function encodeError(error: GatewayError, requestId: string): MessagesError {
-  const [, type, code] = WIRE_ERROR[error.code];
+type VendorErrorType = VendorMessagesError["error"]["type"];
+
+/** Anthropic's own types, where those of the spec differ. From 500 on, every other error is an `api_error`. */
+const VENDOR_TYPES: Readonly<Record<number, VendorErrorType>> = {
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  504: "timeout_error",
+  529: "overloaded_error",
+};
+
+function rowOf(errorCode: GatewayErrorCode, isVendor: boolean): ErrorRow<VendorErrorType | SharedErrorType> {
+  const [specStatus, specType, code] = WIRE_ERROR[errorCode];
+  if (!isVendor) return [specStatus, specType, code];
+  const status = VENDOR_STATUS[errorCode] ?? specStatus;
+  return [status, VENDOR_TYPES[status] ?? (status < 500 ? specType : "api_error"), code];
+}
+
+/** @param isVendor True for Anthropic's own statuses and types. */
+export const errorStatus = (error: GatewayError, isVendor = false): number => rowOf(error.code, isVendor)[0];
+
+/** @param isVendor True for Anthropic's own statuses and types. */
+export function encodeError(
+  error: GatewayError,
+  requestId: string,
+  isVendor = false,
+): MessagesError | VendorMessagesError {
+  const [, type, code] = rowOf(error.code, isVendor);
   const details = error.path?.[0] === "thread" ? NO_THREADS : error.reason?.details;
   const isTooLong = error.code === "context_length_exceeded";
   const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
-  return { type: "error", error: { type, message, code, ...(details && { details }) }, request_id: requestId };
+  const told = { type, message, code, ...(details && { details }) };
+  return { type: "error", error: told, request_id: requestId } as MessagesError | VendorMessagesError;
 }
 
 /**

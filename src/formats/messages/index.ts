@@ -13,13 +13,14 @@ import { assertSchemaSize } from "../shared/tools.ts";
 import { MessagesBuilder } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
-import { FORMAT, type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
+import { FORMAT, type MessagesOptions, routesOf, TELEMETRY } from "./routes.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { messagesRequest } from "./schema.ts";
 import { MessagesStream, wholeBody } from "./stream.ts";
 
 export function messages(options: MessagesOptions = {}): WholeFormat {
-  const { ranges = "spec", imageSources = "spec" } = options;
+  const { ranges = "spec", imageSources = "spec", errors = "spec" } = options;
+  const routes = routesOf(options);
   const rules = { vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" };
   const interleaved = messagesRequest({ ...rules, anyBudget: true });
   const schema = rules.vendorRanges ? interleaved : messagesRequest(rules);
@@ -36,7 +37,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
   }
 
   const generation: EndpointOf<ChatKind> = {
-    ...ROUTES.generate,
+    ...routes.generate,
     kind: chat,
     maxOutputTokensPaths: [["max_tokens"]],
     decode,
@@ -45,7 +46,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
       const builder = new MessagesBuilder(answer);
       return new CompleteAnswer(FORMAT, builder, (body, finish) => wholeBody(body, builder.started, finish));
     },
-    stream: (answer) => new MessagesStream(answer),
+    stream: (answer) => new MessagesStream(answer, errors === "vendor"),
   };
   const models = { kind: "query", body: "none", expiredKeysMayAsk: false } as const;
 
@@ -55,7 +56,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
     endpoints: [
       generation,
       {
-        ...ROUTES.count,
+        ...routes.count,
         kind: "query",
         expiredKeysMayAsk: false,
         body: "json",
@@ -65,9 +66,9 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
           return { input_tokens: await countInput(chat, counted) };
         },
       },
-      { ...ROUTES.list, ...models, answer: listModels },
+      { ...routes.list, ...models, answer: listModels },
       {
-        ...ROUTES.read,
+        ...routes.read,
         ...models,
         answer: async (query, { wildcardPath }) => encodeModel(await modelNamed(query, wildcardPath)),
       },

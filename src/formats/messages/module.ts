@@ -9,7 +9,7 @@ import type { Format } from "../format.ts";
 import type { ChatVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { Lazy, lazyCodec, lazyFormat } from "../shared/lazy.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
-import { FORMAT, MESSAGES_SHAPES, type MessagesOptions, ROUTES, TELEMETRY } from "./routes.ts";
+import { FORMAT, MESSAGES_SHAPES, type MessagesOptions, routesOf, TELEMETRY } from "./routes.ts";
 
 export type { MessagesOptions } from "./routes.ts";
 
@@ -23,7 +23,7 @@ export const messages = (options?: MessagesOptions): GatewayFormat<"messages"> =
   const make = (): Format =>
     lazyFormat(
       { name: FORMAT, telemetry: TELEMETRY },
-      Object.values(ROUTES),
+      Object.values(routesOf(options)),
       code,
       (served) => served(options).endpoints,
     );

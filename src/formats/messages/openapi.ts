@@ -85,11 +85,21 @@ export const messagesDescription: FormatDescription<MessagesOptions> = {
   security: [{ apiKey: [] }, BEARER],
   errorSchema: "MessagesError",
   errors: errors,
-  schemas({ ranges, imageSources }) {
+  errorsOf: ({ errors: kind }) => {
+    const isVendor = kind === "vendor";
+    return {
+      ...errors,
+      errorStatus: (error) => errors.errorStatus(error, isVendor),
+      encodeError: (error, requestId) => errors.encodeError(error, requestId, isVendor),
+    };
+  },
+  schemas({ ranges, imageSources, errors: kind }) {
     const request = messagesRequest({ vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" });
     const { max_tokens, ...entries } = request.entries;
+    const { VendorMessagesError, VendorMessagesStreamEvent, ...spec } = answers;
     return {
-      ...answers,
+      ...spec,
+      ...(kind === "vendor" && { MessagesError: VendorMessagesError, MessagesStreamEvent: VendorMessagesStreamEvent }),
       MessagesRequest: request,
       // A token count generates nothing, so it needs no `max_tokens`.
       MessagesTokenCountRequest: v.object({ ...entries, max_tokens: v.nullish(max_tokens) }),

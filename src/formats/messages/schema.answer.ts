@@ -84,21 +84,33 @@ const ContentDelta = v.variant("type", [
 ]);
 export type ContentDelta = v.InferOutput<typeof ContentDelta>;
 
-export const MessagesError = v.object({
-  type: v.literal("error"),
-  error: v.object({
-    type: v.picklist(["invalid_request_error", "authentication_error", "rate_limit_error", "server_error"]),
-    message: text,
-    code: text,
-    details: v.optional(anyObject),
-  }),
-  request_id: text,
-});
+const errorOf = <const Types extends readonly string[]>(types: Types) =>
+  v.object({
+    type: v.literal("error"),
+    error: v.object({ type: v.picklist(types), message: text, code: text, details: v.optional(anyObject) }),
+    request_id: text,
+  });
+
+const CALLER_ERRORS = ["invalid_request_error", "authentication_error", "rate_limit_error"] as const;
+
+export const MessagesError = errorOf([...CALLER_ERRORS, "server_error"]);
 export type MessagesError = v.InferOutput<typeof MessagesError>;
+
+/** The error with `errors: "vendor"`. */
+export const VendorMessagesError = errorOf([
+  ...CALLER_ERRORS,
+  "permission_error",
+  "not_found_error",
+  "request_too_large",
+  "timeout_error",
+  "overloaded_error",
+  "api_error",
+]);
+export type VendorMessagesError = v.InferOutput<typeof VendorMessagesError>;
 
 const index = count;
 
-export const MessagesStreamEvent = v.variant("type", [
+const EVENTS = [
   v.object({ type: v.literal("message_start"), message: StartedAnswer }),
   v.object({ type: v.literal("content_block_start"), index, content_block: ContentBlock }),
   v.object({ type: v.literal("content_block_delta"), index, delta: ContentDelta }),
@@ -116,8 +128,11 @@ export const MessagesStreamEvent = v.variant("type", [
   }),
   v.object({ type: v.literal("message_stop") }),
   v.object({ type: v.literal("ping") }),
-  MessagesError,
-]);
+] as const;
+
+export const MessagesStreamEvent = v.variant("type", [...EVENTS, MessagesError]);
+/** An event of a stream with `errors: "vendor"`. */
+export const VendorMessagesStreamEvent = v.variant("type", [...EVENTS, VendorMessagesError]);
 export type MessagesStreamEvent = v.InferOutput<typeof MessagesStreamEvent>;
 
 export const MessagesTokenCount = v.object({ input_tokens: count });

@@ -14,9 +14,16 @@ import { parseAnswerObject } from "../shared/upstream.ts";
 import { type AnswerEnd, endDelta, endOf, MAX_TEXT_LENGTH, MessagesBuilder, pieceOf } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import { FORMAT } from "./routes.ts";
-import type { ContentDelta, MessagesStreamEvent, MessagesUsage, StartedAnswer } from "./schema.answer.ts";
+import type {
+  ContentDelta,
+  MessagesStreamEvent,
+  MessagesUsage,
+  StartedAnswer,
+  VendorMessagesError,
+} from "./schema.answer.ts";
 
-const frameText = (frame: MessagesStreamEvent): string => `event: ${frame.type}\ndata: ${jsonLine(frame)}\n\n`;
+const frameText = (frame: MessagesStreamEvent | VendorMessagesError): string =>
+  `event: ${frame.type}\ndata: ${jsonLine(frame)}\n\n`;
 
 const deltaText = (index: number, delta: ContentDelta): string =>
   frameText({ type: "content_block_delta", index, delta });
@@ -40,6 +47,7 @@ export class MessagesStream extends StreamedAnswer {
   override readonly keepAlive: string = PING;
   protected readonly builder: MessagesBuilder;
   readonly #requestId: string;
+  readonly #vendorErrors: boolean;
   /** True once frames of the content have passed. */
   #isPassed = false;
   /** The upstream's `message_delta`, which `finish` writes behind all blocks. */
@@ -52,8 +60,9 @@ export class MessagesStream extends StreamedAnswer {
   /** True once an index differs from that of the upstream. */
   #isRenumbered = false;
 
-  constructor(context: AnswerContext) {
+  constructor(context: AnswerContext, vendorErrors: boolean) {
     super(FORMAT);
+    this.#vendorErrors = vendorErrors;
     this.#requestId = context.requestId;
     this.builder = new MessagesBuilder(context, (frame) => {
       this.text += frameText(frame);
@@ -61,7 +70,7 @@ export class MessagesStream extends StreamedAnswer {
   }
 
   error(error: GatewayError): string {
-    return frameText(encodeError(error, this.#requestId));
+    return frameText(encodeError(error, this.#requestId, this.#vendorErrors));
   }
 
   protected override write(event: AnswerEvent): string {

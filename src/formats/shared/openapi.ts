@@ -98,6 +98,8 @@ export interface FormatDescription<Options extends object = object> {
     /** Absent for a format whose error has a text of its own. */
     readonly keyPlace?: string;
   };
+  /** Returns the functions in place of `errors`, for a format whose options change its errors. */
+  errorsOf?(options: Options): FormatDescription["errors"];
   /** The schemas by their names in the document. A schema inside another one becomes a reference. */
   schemas(options: Options): Readonly<Record<string, v.GenericSchema>>;
   /** Adds or replaces converted schemas where valibot cannot express what the document needs. */
