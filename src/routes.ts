@@ -3,7 +3,7 @@
 import { GatewayError } from "./errors.ts";
 import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
 import { type Answer, jsonAnswer, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
-import { newRequestId, pathIn, pathOf } from "./http/request.ts";
+import { asRequest, newRequestId, pathIn, pathOf } from "./http/request.ts";
 import { aboveVersion } from "./options.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
@@ -14,8 +14,11 @@ import { type Addressed, notFoundBody } from "./wrong-address.ts";
 
 /** The routes of a gateway of `polygate/core` under one prefix. */
 export interface CoreRoutes<Context = unknown> {
-  /** Answers a request. Answers a route that the gateway does not own with the 404 of `wrongAddress`. */
-  readonly fetch: (request: Request) => Promise<Response>;
+  /**
+   * Answers a request. Answers a route that the gateway does not own with the 404 of `wrongAddress`. It is a `fetch` for SDKs, too: `init` belongs
+   * to an address, and is ignored beside a request, where servers pass other values.
+   */
+  readonly fetch: (input: string | URL | Request, init?: RequestInit | object) => Promise<Response>;
   /** Answers a request. Returns undefined at once for a route that the gateway does not own, so that the host can answer. */
   readonly handle: (request: Request, mounted?: Mounted<Context>) => Promise<Response> | undefined;
   /** Like `handle`, but returns the answer as data, for a mount that writes responses in its runtime's own way. */
@@ -145,7 +148,10 @@ export class Routes {
         if (!endpoint) return undefined;
         return acceptSocket(this.#services, this.#parts, { endpoint, request, prefix, mounted });
       },
-      fetch: async (request) => handle(request) ?? toResponse(await this.#wrongAddress(request, prefix)),
+      fetch: async (input, init) => {
+        const request = asRequest(input, init);
+        return handle(request) ?? toResponse(await this.#wrongAddress(request, prefix));
+      },
       errorResponse: (request, error) => {
         const match = find(request);
         if (!match) return undefined;

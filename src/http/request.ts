@@ -66,6 +66,10 @@ export function bearerToken(headers: Headers): string | undefined {
   return token;
 }
 
+/** Returns a request that `fetch` would send. Of a request, `init` is ignored. */
+export const asRequest = (input: string | URL | Request, init: RequestInit | object | undefined): Request =>
+  typeof input === "string" || input instanceof URL ? new Request(input, init) : input;
+
 /** The shortest key that is removed without its prefix, in characters: a shorter one may be a part of any word. */
 const MIN_BARE_LENGTH = 8;
 

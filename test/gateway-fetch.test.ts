@@ -1,0 +1,40 @@
+/** `gateway.fetch` as the `fetch` of an SDK, and as the function that a server calls. */
+
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { expect, it } from "vitest";
+import { createGateway, memoryQuotaStore } from "../src/index.ts";
+import { scriptedBackend } from "../src/testing/index.ts";
+
+const apiKey = "sk-one";
+const gateway = createGateway({
+  backend: scriptedBackend("Hello.", { models: ["demo"] }),
+  quotas: memoryQuotaStore([{ apiKey, granted: 10_000 }]),
+});
+const messages = [{ role: "user" as const, content: "Hello" }];
+
+it("answers the SDK of OpenAI, also in a stream", async () => {
+  const client = new OpenAI({ apiKey, fetch: gateway.fetch });
+  const { choices } = await client.chat.completions.create({ model: "demo", messages });
+  expect(choices[0]?.message.content).toBe("Hello.");
+  let text = "";
+  for await (const chunk of await client.chat.completions.create({ model: "demo", messages, stream: true }))
+    text += chunk.choices[0]?.delta.content ?? "";
+  expect(text).toBe("Hello.");
+});
+
+it("answers the SDK of Anthropic under a prefix", async () => {
+  const client = new Anthropic({ apiKey, baseURL: "http://host/ai", fetch: gateway.at("/ai").fetch });
+  expect((await client.messages.create({ model: "demo", max_tokens: 9, messages })).content).toMatchObject([
+    { text: "Hello." },
+  ]);
+});
+
+it("takes an address with init, and ignores what a server passes beside a request", async () => {
+  const headers = { authorization: `Bearer ${apiKey}` };
+  expect((await gateway.fetch(new URL("http://host/v1/models"), { headers })).status).toBe(200);
+  expect((await gateway.fetch("http://host/v1/models", { headers, method: "DELETE" })).status).toBe(405);
+  const request = new Request("http://host/v1/models", { headers });
+  expect((await gateway.fetch(request, { method: "DELETE", SECRET: "x" })).status).toBe(200);
+  await expect(gateway.fetch("/v1/models")).rejects.toThrow(TypeError);
+});
