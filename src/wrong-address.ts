@@ -67,7 +67,7 @@ export function notFoundBody(
   const { pathname: path = "/" } = URL.parse(url.startsWith("/") ? `http://host${url}` : url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const asked = `${oneLine(method)} ${shown}`;
-  const meant = meantRoute(gateway, method, path);
+  const meant = has("upgrade") ? meantSocket(gateway, path) : meantRoute(gateway, method, path);
   // The words of the host's own prefix tell nothing about the client.
   const below = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined;
   const message =
@@ -134,6 +134,13 @@ function isNearly(path: string, route: string): boolean {
     meant.every((segment, at) => written[at] === segment || nearest(written[at] ?? "", [segment]) !== undefined)
   );
 }
+
+/** Finds the route of WebSockets that was meant. It shares the path of the route for POST. */
+const meantSocket = ({ endpoints }: Addressed, path: string): string | undefined =>
+  meantRoute({ endpoints: endpoints.filter((endpoint) => endpoint.path === SOCKETS) }, "POST", path);
+
+/** The only path that takes WebSockets. */
+const SOCKETS = "/v1/responses";
 
 /** Finds the route whose end, behind its version, is the longest end of a path, or else nearly so. */
 function meantRoute({ endpoints }: Addressed, method: string, path: string): string | undefined {

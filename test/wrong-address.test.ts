@@ -43,6 +43,21 @@ it.each([
   expect(message).not.toContain("Did you mean");
 });
 
+describe("an upgrade", () => {
+  const asked = (url: string, prefix?: string): string =>
+    wrongAddress(gateway, "GET", url, prefix, { upgrade: "websocket" }).error.message;
+
+  it("is told the route of WebSockets that was meant", () => {
+    for (const url of ["/v1/responses", "/ai/v1/v1/responses", "/response", "/ai/v1/response"])
+      expect(asked(url, "/ai")).toContain("Did you mean GET /ai/v1/responses? ");
+  });
+
+  it("is told no route without WebSockets", () => {
+    for (const url of ["/v1/chat/completions", "/models", "/v1/messages"])
+      expect(asked(url, "/ai")).not.toContain("Did you mean");
+  });
+});
+
 describe("the route that was meant", () => {
   it.each([
     ["POST", "/v1/v1/messages", "/ai/v1/messages"],

@@ -302,6 +302,8 @@ describe("an upgrade", () => {
     const asked = await fetch(`${on.url}/other`, { headers: { authorization: "Bearer sk-one" } });
     expect([refused.status, refused.headers["content-type"]]).toEqual([404, asked.headers.get("content-type")]);
     expect(JSON.parse(refused.body)).toEqual(await asked.json());
+    const unversioned = openSocket(on.url, { authorization: "Bearer sk-one" }, "/responses");
+    expect((await refusalOf(unversioned)).body).toContain("Did you mean GET /v1/responses?");
     const server = createServer();
     server.on("upgrade", toUpgradeHandler(on.gateway));
     server.on("upgrade", (_req, socket) => socket.end("HTTP/1.1 418 Mine\r\n\r\n"));
