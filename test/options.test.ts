@@ -336,6 +336,20 @@ describe("a wrong shape gets a sentence", () => {
       () => make(relay, { ...upstream, models: "m" }),
       'relay: models must be a list, such as ["a-model"], or an object.',
     ],
+    ...(
+      [
+        ["sk-secret\n", "ends with a line break."],
+        ["sk-secret\r\n", "ends with a line break."],
+        ["sk-secret ", "ends with a space."],
+        [" sk-secret", "begins with a space."],
+        ["sk-se cret", "has at position 6 a space."],
+        ["sk-secrét", "has at position 8 another character."],
+      ] as const
+    ).map(([apiKey, words]): [string, () => unknown, string] => [
+      `a key as ${JSON.stringify(apiKey)}`,
+      () => make(relay, { ...upstream, apiKey }),
+      `relay: apiKey must be visible ASCII characters, but ${words}`,
+    ]),
     ["an empty key", () => make(relay, { ...upstream, apiKey: "" }), "visible ASCII characters, and is empty."],
     [
       "a date as the end of a key",

@@ -304,9 +304,16 @@ export interface RelayBackend extends ModelBackend {
 export function assertKey(name: string, key: string): void {
   if (/^(?:bearer|basic)\s/i.test(key))
     throw new TypeError(`${name} must be the key alone; the relay adds what the header has before it.`);
-  if (!/^[\u0021-\u007e]+$/.test(key))
-    throw new TypeError(`${name} must be visible ASCII characters${key === "" ? ", and is empty" : ""}.`);
+  if (key === "") throw new TypeError(`${name} must be visible ASCII characters, and is empty.`);
+  const at = key.search(INVISIBLE);
+  if (at < 0) return;
+  const what = /[\r\n]/.test(key[at] ?? "") ? "a line break" : key[at] === " " ? "a space" : "another character";
+  const isEnd = /^[^!-~]+$/.test(key.slice(at));
+  const where = at === 0 ? "begins with" : isEnd ? "ends with" : `has at position ${at + 1}`;
+  throw new TypeError(`${name} must be visible ASCII characters, but ${where} ${what}.`);
 }
+
+const INVISIBLE = /[^!-~]/;
 
 /** Headers that a host may not set, because the transport sets them, or because they change how the body is read. */
 const RESERVED = new Set([

@@ -238,7 +238,11 @@ const LIES: [string, unknown, string][] = [
   ["an empty text", "", "apiKey must return a key, not a text."],
   ["a number", 7, "apiKey must return a key, not a number."],
   ["an object without a key", { token: SECRET }, "apiKey must return a key, not an object."],
-  ["a key with a line break", `${SECRET}\r\nx-admin: 1`, "The result of apiKey must be visible ASCII characters."],
+  [
+    "a key with a line break",
+    `${SECRET}\r\nx-admin: 1`,
+    "The result of apiKey must be visible ASCII characters, but has at position",
+  ],
   ["a key with its scheme", `Bearer ${SECRET}`, "The result of apiKey must be the key alone"],
   ["a key that has expired", { apiKey: SECRET, expiresAt: past }, "The apiKey had expired when it was returned."],
   [
