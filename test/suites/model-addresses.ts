@@ -37,12 +37,13 @@ const NOT_OWNED: readonly string[] = [
 ];
 
 /** Addresses of methods that no model has. */
-const NO_METHODS: readonly string[] = [
-  "/v1beta/tunedModels/model-a:embedContent",
-  "/v1beta/models/model-a:asyncBatchEmbedContent",
-  "/v1beta/models/model-a:predict",
-  "/v1beta/models/model-a:GenerateContent",
-  "/v1beta/models/model-a:generateContentNow",
+const NO_METHODS: readonly (readonly [path: string, meant: string | undefined])[] = [
+  ["/v1beta/tunedModels/model-a:embedContent", undefined],
+  ["/v1beta/models/model-a:asyncBatchEmbedContent", "batchEmbedContents"],
+  ["/v1beta/models/model-a:predict", undefined],
+  ["/v1beta/models/model-a:GenerateContent", "generateContent"],
+  ["/v1beta/models/model-a:generateContents", "generateContent"],
+  ["/v1beta/models/model-a:generateContentNow", "generateContent"],
 ];
 
 const MALFORMED: readonly string[] = ["%", "%zz", "model%", "%E0%A4%A", "a%2"];
@@ -96,10 +97,14 @@ export function modelAddressesSuite(mount: Mount): void {
     expect(await response.json()).toMatchObject({ error: { code: 405 } });
   });
 
-  it.each(NO_METHODS)("has no method %s", async (path) => {
+  it.each(NO_METHODS)("has no method %s, and names %s", async (path, meant) => {
     const response = await stage().request(`${path}?key=${KEY}`, posting(MINIMAL));
     expect(response.status).toBe(404);
-    expect(await refusalOf(response)).toMatchObject({ code: 404, status: "NOT_FOUND" });
+    const refusal = await refusalOf(response);
+    expect(refusal).toMatchObject({ code: 404, status: "NOT_FOUND" });
+    const { message } = refusal as { message: string };
+    if (meant === undefined) expect(message).not.toContain("Did you mean");
+    else expect(message).toMatch(new RegExp(`^A model has no method "\\w+"\\. Did you mean ${meant}\\?$`));
   });
 
   describe("the form of a stream", () => {

@@ -7,6 +7,7 @@ import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import { embedding } from "../../kinds/embedding/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { given } from "../../model/json.ts";
+import { nearest } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerContext, Endpoint, EndpointOf, WholeFormat, Incoming, Query, QueryEndpoint } from "../format.ts";
 import { CompleteAnswer, modelNamed, pageSize } from "../shared/answer.ts";
@@ -93,7 +94,13 @@ function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: M
       ...QUERY,
       body: "none",
       answer(_query, { wildcardPath }) {
-        throw new GatewayError("not_found", `A model has no method ${shown(methodIn(wildcardPath))}.`);
+        const method = methodIn(wildcardPath) ?? "";
+        const all = isTuned ? METHODS : [...METHODS, ...EMBEDDING_METHODS];
+        // This endpoint gets the methods of embeddings where the backend has none.
+        if (all.includes(method)) throw new GatewayError("not_found", "This gateway offers no embeddings.");
+        const meant = nearest(method, all);
+        const hint = meant ? ` Did you mean ${meant}?` : "";
+        throw new GatewayError("not_found", `A model has no method ${shown(method)}.${hint}`);
       },
     },
   ];
