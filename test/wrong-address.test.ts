@@ -43,10 +43,10 @@ it.each([
   expect(message).not.toContain("Did you mean");
 });
 
-describe("an upgrade", () => {
-  const asked = (url: string, prefix?: string): string =>
-    wrongAddress(gateway, "GET", url, prefix, { upgrade: "websocket" }).error.message;
+const asked = (url: string, prefix: string): string =>
+  wrongAddress(gateway, "GET", url, prefix, { upgrade: "websocket" }).error.message;
 
+describe("an upgrade", () => {
   it("is told the route of WebSockets that was meant", () => {
     for (const url of ["/v1/responses", "/ai/v1/v1/responses", "/response", "/ai/v1/response"])
       expect(asked(url, "/ai")).toContain("Did you mean GET /ai/v1/responses? ");
