@@ -233,7 +233,7 @@ describe("a client that does not read", () => {
         }
       },
     };
-    const port = await serve({ backend, limits }, { patienceMs: 50 });
+    const port = await serve({ backend, limits, onFailure: () => {} }, { patienceMs: 50 });
     const body = JSON.stringify({ ...BODY, stream: true });
     const socket = await sendHead(port, `content-length: ${body.length}`);
     await write(socket, body);

@@ -382,6 +382,14 @@ describe.each(STORES.filter(({ name }) => name !== "Redis"))(
   },
 );
 
+it.skipIf(!redisAnswers)("refuses at once while Redis refuses connections, and serves when it is there", async () => {
+  const { address, open } = await door(REDIS);
+  const { quotas } = (await opened(address, { onError: () => {} })).ports;
+  await expect(quotas.list()).rejects.toThrow("connect ECONNREFUSED");
+  await open();
+  await expect.poll(async () => quotas.list().catch(() => undefined), { timeout: 10_000 }).toBeTypeOf("object");
+});
+
 it.skipIf(!redisAnswers)("waits for Redis that was away, and then refuses connections for a while", async () => {
   const { address, port, open } = await door(REDIS);
   const errors: unknown[] = [];

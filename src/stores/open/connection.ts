@@ -213,6 +213,10 @@ async function openSql(
 /** The wait before each attempt to reconnect to Redis, in milliseconds. */
 const RECONNECT_MS = 500;
 
+/** True for the error of a server that accepts no connection, or has no address. */
+const isRefused = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && "code" in error && isAway(error);
+
 /** Switches off the client's command timeout: it would include the time that a command waits for earlier commands. */
 const NO_TIMEOUT = 0;
 
@@ -239,6 +243,7 @@ async function openRedis(
     problem = error;
     first.reject(error);
   });
+  client.on("ready", () => (problem = undefined));
   const answer = async (): Promise<void> => {
     if (!client.isReady)
       await first.promise.catch(() => {
@@ -268,7 +273,10 @@ async function openRedis(
     });
   return {
     dialect: "redis",
-    client: { sendCommand: (args: string[]) => client.sendCommand(args) },
+    // The client keeps commands until its server is back, so that each call would wait for the whole timeout of its store.
+    client: {
+      sendCommand: (args: string[]) => (isRefused(problem) ? Promise.reject(problem) : client.sendCommand(args)),
+    },
     counters: { kind: "redis", client, keyPrefix: `${prefix}:rates` },
     ask,
     async close() {
