@@ -700,18 +700,24 @@ describe("the whole gateway", () => {
 /** The hash of a secret, as LiteLLM stores it. */
 const token = (secret: string): string => createHash("sha256").update(secret).digest("hex");
 
-/** The columns of LiteLLM's tables that the page reads, with four keys and two teams. */
+/** The columns of LiteLLM's tables that the page reads, with keys and teams of each kind. */
 const LITELLM_TABLES = `
-  CREATE TABLE "LiteLLM_TeamTable" (team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION);
+  CREATE TABLE "LiteLLM_TeamTable" (
+    team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION, models TEXT[] DEFAULT '{}', blocked BOOLEAN DEFAULT false
+  );
   CREATE TABLE "LiteLLM_VerificationToken" (
     token TEXT PRIMARY KEY, key_alias TEXT, spend DOUBLE PRECISION DEFAULT 0, expires TIMESTAMP(3), models TEXT[],
     team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT
   );
-  INSERT INTO "LiteLLM_TeamTable" VALUES ('team-a', 300), ('unlimited', NULL);
+  INSERT INTO "LiteLLM_TeamTable" VALUES
+    ('team-a', 300, '{}', false), ('unlimited', NULL, '{}', NULL), ('slow', NULL, '{own}', false), ('off', NULL, '{}', true);
   INSERT INTO "LiteLLM_VerificationToken" VALUES
     ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL),
     ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d'),
     ('${token("sk-carl")}', 'carl', 0, NULL, '{}', NULL, true, NULL, NULL),
+    ('${token("sk-dora")}', 'dora', 0, NULL, '{all-team-models}', 'slow', NULL, NULL, NULL),
+    ('${token("sk-emil")}', 'emil', 0, NULL, '{}', 'slow', NULL, NULL, NULL),
+    ('${token("sk-fay")}', 'fay', 0, NULL, '{all-proxy-models}', 'off', NULL, NULL, NULL),
     ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d')`;
 
 describe("litellm.ts", () => {
@@ -729,13 +735,23 @@ describe("litellm.ts", () => {
         apiKey: [],
         granted: 20_000_000,
         used: 20_000_000,
+        paused: false,
         models: ["fast"],
         expiresAt: Date.UTC(2999, 0) / 1_000,
         budget: "team-a",
         metadata: { ...metadata("sk-anna"), group: "team-a" },
       },
-      { id: ben, apiKey: [], paused: false, metadata: { ...metadata("sk-ben"), group: "unlimited" } },
+      { id: ben, apiKey: [], paused: true, metadata: { ...metadata("sk-ben"), group: "unlimited" } },
       { id: "carl", apiKey: [], paused: true, used: 0, metadata: metadata("sk-carl") },
+      ...["dora", "emil"].map((id) => ({
+        id,
+        apiKey: [],
+        paused: false,
+        used: 0,
+        models: ["own"],
+        metadata: { ...metadata(`sk-${id}`), group: "slow" },
+      })),
+      { id: "fay", apiKey: [], paused: true, used: 0, metadata: { ...metadata("sk-fay"), group: "off" } },
     ]);
 
     const shell = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sh")?.code ?? "";
@@ -748,6 +764,7 @@ describe("litellm.ts", () => {
     const polygate = async (command: string): Promise<string> =>
       (await run("sh", ["-ec", `${cli} ${command} --store ${store} --currency usd`], inFolder())).stdout;
     await polygate("keys grant anna 1");
+    await polygate(`keys resume ${ben}`);
     await writeFile(`${folder}/removed.txt`, "sk-ben\n");
 
     const upstream = createServer((request, response) => {
@@ -784,8 +801,9 @@ describe("litellm.ts", () => {
         { id: ben, secrets: 1, metadata: { group: "unlimited" } },
         { id: "anna", secrets: 1, metadata: { group: "team-a" } },
         { id: "carl", secrets: 1 },
+        ...["dora", "emil", "fay"].map((id) => ({ id, secrets: 0 })),
       ]);
-      expect(JSON.stringify(keys)).not.toContain("litellm");
+      expect(JSON.stringify(keys.slice(0, 3))).not.toContain("litellm");
       await polygate("keys remove-secret < removed.txt");
       await expect(call("sk-ben", "careful")).rejects.toMatchObject({ code: "invalid_api_key" });
     } finally {
