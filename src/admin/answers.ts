@@ -503,7 +503,7 @@ class Text {
         models: modelsInWords(models),
         expires: endOf(expiresAt),
         ...others,
-        // Without a budget, what is available is left.
+        // A key without a budget has its available units left.
         ...(budget !== undefined && left !== null && { left, limitedBy }),
         ...(revoked && { revoked }),
       }),

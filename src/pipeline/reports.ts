@@ -83,7 +83,7 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   const kept = <Detail>(detail: Detail): Detail | undefined => (repeats(detail, call.secret) ? undefined : detail);
   const isSafe =
     redacted === described &&
-    // Nobody has looked for the key in causes that the text leaves out.
+    // The key was not searched for in causes that the text leaves out.
     !described.endsWith("caused by …") &&
     [path, reason, limits, refusedBy].every((detail) => kept(detail) === detail);
   const error = isSafe

@@ -77,7 +77,7 @@ export function failureAt(error: GatewayError, at: number): UpstreamFailure {
   return { code: error.code, at, ...(mistake !== undefined && { mistake }) };
 }
 
-/** Keeps what is known of upstreams that have no circuit breaker. */
+/** Remembers the errors of upstreams that have no circuit breaker. */
 export interface FailureNotes {
   /**
    * Notes the end of a call: its error, or a complete answer.

@@ -92,7 +92,7 @@ const KEY = v.object({
 /** A secret, which is shown once. */
 const ISSUED = v.object({ id: TEXT, apiKey: v.nullable(TEXT) });
 
-/** The doubt that remains although the change is made, or what it has found done already. */
+/** A remaining doubt about a change that was made, or a hint that nothing had to be changed. */
 const NOTE = { note: v.exactOptional(TEXT) };
 
 /** A new key, in the words of every key. */

@@ -105,8 +105,8 @@ function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = 
 
 /**
  * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential or a setting, and a stopped call must not go on.
- * For these errors, and for all others that need the operator, the header `x-should-retry: false` stops the official SDKs. Without the header, the SDKs retry a 429 or a 409 three
- * times, and agents that use the SDKs retry a 401 ten times.
+ * For these errors, and for all others that need the operator, the header `x-should-retry: false` stops the official SDKs. Without the header,
+ * the SDKs retry a 429 or a 409 three times, and agents that use the SDKs retry a 401 ten times.
  */
 export const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
   "missing_api_key",

@@ -237,13 +237,12 @@ async function openRedis(
     ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
   });
   const first = Promise.withResolvers<unknown>();
+  /** The latest error of the connection. */
   let problem: unknown;
-  // Once the server is there, errors change nothing: the failing call rejects with the same error.
   client.on("error", (error) => {
     problem = error;
     first.reject(error);
   });
-  client.on("ready", () => (problem = undefined));
   const answer = async (): Promise<void> => {
     if (!client.isReady)
       await first.promise.catch(() => {
@@ -275,7 +274,8 @@ async function openRedis(
     dialect: "redis",
     // The client keeps commands until its server is back, so that each call would wait for the whole timeout of its store.
     client: {
-      sendCommand: (args: string[]) => (isRefused(problem) ? Promise.reject(problem) : client.sendCommand(args)),
+      sendCommand: (args: string[]) =>
+        !client.isReady && isRefused(problem) ? Promise.reject(problem) : client.sendCommand(args),
     },
     counters: { kind: "redis", client, keyPrefix: `${prefix}:rates` },
     ask,

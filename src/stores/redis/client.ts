@@ -37,7 +37,7 @@ export interface RedisStoreOptions {
    * in `{polygate}`, a cluster keeps everything in one slot, and the quota store may have budgets there.
    */
   readonly prefix?: string;
-  /** For tests: returns milliseconds to add to the server's time, by which leases and entries expire. */
+  /** For tests: returns milliseconds to add to the server's time. Leases and entries expire by this time. */
   readonly aheadMs?: () => number;
 }
 
