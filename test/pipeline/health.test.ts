@@ -346,16 +346,7 @@ describe("a gateway", () => {
       fetch: async () => {
         if (isDown)
           throw new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNREFUSED" }) });
-        return Response.json({
-          id: "msg_1",
-          type: "message",
-          role: "assistant",
-          model: "any",
-          content: [{ type: "text", text: "Hello." }],
-          stop_reason: "end_turn",
-          stop_sequence: null,
-          usage: { input_tokens: 1, output_tokens: 1 },
-        });
+        return answered();
       },
     });
     const { gateway, send } = opened({ backend });
