@@ -24,7 +24,6 @@ export class CallAbort {
   /** True once the client has disconnected. Other callers may still wait for the answer. */
   isClientGone = false;
   readonly #clock: Clock;
-  readonly #drainClock: Clock;
   /** Undefined once the call is over, because a mount may keep this object as long as its connection lives. */
   #listener: CutListener | undefined = undefined;
   readonly #cancelDeadline: Cancel;
@@ -40,10 +39,8 @@ export class CallAbort {
   /** Created when the signal is read: few calls read it. */
   #controller: AbortController | undefined = undefined;
 
-  /** @param drainClock Times the drain, which is rare, and so needs no shared timer. */
-  constructor(clock: Clock, deadlineMs: number, drainClock: Clock = clock) {
+  constructor(clock: Clock, deadlineMs: number) {
     this.#clock = clock;
-    this.#drainClock = drainClock;
     this.#deadlineAt = clock.now() + deadlineMs;
     this.#cancelDeadline = clock.after(deadlineMs, () => this.cut(deadlineExceeded()));
   }
@@ -101,7 +98,7 @@ export class CallAbort {
   /** Cuts the call `drainMs` milliseconds later, unless another caller waits for the answer. */
   #drain(): void {
     if (this.#over || this.#waiters > 0) return;
-    this.#cancelDrain = this.#drainClock.after(this.#drainMs, () => this.cut(clientClosed()));
+    this.#cancelDrain = this.#clock.after(this.#drainMs, () => this.cut(clientClosed()));
   }
 
   /** The answer is complete and only waits for the settlement. From now on a cut calls `handOn`, which ends the wait. */

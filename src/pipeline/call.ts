@@ -95,11 +95,11 @@ export class Call implements Incoming {
   readonly beganAt: number;
   /** The call's slot among the calls in flight. */
   slot: InFlightSlot | undefined = undefined;
+  /** The findings so far. After the end of the call, the findings of late steps are dropped. */
+  found: Findings = new Findings();
   /** True after the end of the call. The results of late steps are dropped. */
   isEnded = false;
 
-  /** Undefined after the end of the call. */
-  #found: Findings | undefined = new Findings();
   #request: Request | undefined;
   #details: CallDetails | undefined = undefined;
   /** Undefined after the end of the call, like the request. */
@@ -124,7 +124,7 @@ export class Call implements Incoming {
     this.json = new JsonBudget(services.limits);
     this.beganAt = services.isRecorded ? services.clock.now() : 0;
     this.watch = services.observer && watchOf(services.observer, this);
-    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, services.clock);
+    this.abort = new CallAbort(this.clock, services.limits.deadlineMs);
     this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
     this.hasWaitUntil = this.#waitUntil !== undefined;
     this.#listenForDisconnect(request, mounted);
@@ -157,11 +157,6 @@ export class Call implements Incoming {
   /** Fires when the call is cut short: work for the call must stop. */
   get signal(): AbortSignal {
     return this.abort.signal;
-  }
-
-  /** The findings so far. After the end of the call, the findings of late steps are dropped. */
-  get found(): Findings {
-    return this.#found ?? new Findings();
   }
 
   /** Turns the failure of the call into the error that the caller is told, and notes it. Reports an error whose cause the caller is not told. */
@@ -317,6 +312,7 @@ export class Call implements Incoming {
     }
     if (this.slot) this.services.inFlight.end(this.slot);
     this.#settled?.();
-    this.#request = this.#mounted = this.#found = this.#settled = this.kept = this.slot = undefined;
+    this.found = new Findings();
+    this.#request = this.#mounted = this.#settled = this.kept = this.slot = undefined;
   }
 }

@@ -188,7 +188,7 @@ const contextOf = (signal: AbortSignal): CallContext => ({
 const refusal = (upstream: Upstream, status: number, words: string): string =>
   status === 401 || status === 403 ? `${credentialMistake(upstream)} ${words}` : words;
 
-function unreached({ address, port, failures }: Upstream, error: unknown): string {
+function unreached({ facts: { address, port }, failures }: Upstream, error: unknown): string {
   const told = failures.told(error);
   if (isOfCredential(told)) return wordsOf(told);
   if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;

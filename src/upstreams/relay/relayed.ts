@@ -9,7 +9,7 @@ import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { nextIteration } from "../../ports/clock.ts";
-import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
+import type { UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { isAboutRoute, NO_ROUTE, wantsTls } from "./address.ts";
 import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
@@ -32,7 +32,9 @@ export async function* relayed<Decoded, Event>(
   const exchange = new Exchange(upstream.clock, context.signal);
   const { observeUpstream } = context;
   let failure: GatewayError | undefined;
-  const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
+  const { kind, model, stream } = call;
+  const observation =
+    observeUpstream && new Observation(upstream, observeUpstream({ ...upstream.facts, kind, model, stream }));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
     call.body = "";
@@ -149,21 +151,6 @@ const mistaken = (error: GatewayError, mistake: string): GatewayError =>
   changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });
 
 const withoutQuery = (path: string): string => path.split("?", 1)[0] ?? "";
-
-const askedOf = (
-  { name, format, telemetry, models, address, port }: Upstream,
-  { kind, model, stream }: Pick<RelayedCall<unknown, unknown>, "kind" | "model" | "stream">,
-): AskedUpstream => ({
-  name,
-  format,
-  telemetry,
-  kind,
-  model,
-  stream,
-  modelListed: models !== undefined,
-  address,
-  port,
-});
 
 const NO_BYTES = new Uint8Array();
 

@@ -8,7 +8,7 @@ import { FROM_ZERO, overridden } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { TelemetryNames } from "../../ports/observer.ts";
+import type { AskedUpstream } from "../../ports/observer.ts";
 import { type FailureNotes, LastFailures } from "../backend.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import type { Conversations, OpenConversations } from "./conversations.ts";
@@ -37,9 +37,8 @@ const openOwnTransport = "Bun" in globalThis || "Deno" in globalThis ? openOverF
 export class Upstream {
   /** The name for records, metrics and failures. */
   readonly name: string;
-  /** The name of the format. */
-  readonly format: string;
-  readonly telemetry: TelemetryNames;
+  /** The upstream as the gateway's observer is told of it with each request. */
+  readonly facts: Omit<AskedUpstream, "kind" | "model" | "stream">;
   /** The path of the list of models below the base address. */
   readonly listPath: string | undefined;
   readonly failures: Failures;
@@ -50,9 +49,6 @@ export class Upstream {
   readonly json: JsonLimits;
   /** The models that callers may use; undefined when every name is passed on. */
   readonly models: readonly ModelInfo[] | undefined;
-  /** The host name. The observer gets it with the port. */
-  readonly address: string;
-  readonly port: number;
   /** Such as `https://example.com`. */
   readonly origin: string;
   readonly #base: BaseAddress;
@@ -96,17 +92,21 @@ export class Upstream {
   ) {
     this.lastFailures = new failures();
     const { apiKey, fetch, hangUp, sign } = options;
-    this.format = format.name;
-    this.telemetry = format.telemetry;
     this.listPath = format.listPath;
     this.#base = baseAddress(options.baseUrl, format, others);
     this.origin = this.#base.origin;
     const { hostname, port, protocol } = new URL(this.origin);
-    this.address = hostname;
-    this.port = Number(port || (protocol === "https:" ? 443 : 80));
     this.name = options.name ?? hostname;
     this.#modelNames = options.models && namesOf(options.models);
     this.models = options.models && infosOf(options.models, format.modelKinds);
+    this.facts = {
+      name: this.name,
+      format: format.name,
+      telemetry: format.telemetry,
+      modelListed: this.models !== undefined,
+      address: hostname,
+      port: Number(port || (protocol === "https:" ? 443 : 80)),
+    };
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
     this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits, {
       maxRememberedChars: FROM_ZERO,
