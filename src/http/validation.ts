@@ -14,6 +14,8 @@ export interface Shape {
   readonly type: string;
   readonly wrapped?: v.GenericSchema;
   readonly item?: v.GenericSchema;
+  /** The schema of a record's names, or the field that tells the kind of a variant. */
+  readonly key?: v.GenericSchema | string;
   readonly value?: v.GenericSchema;
   readonly entries?: Readonly<Record<string, v.GenericSchema>>;
   readonly options?: readonly v.GenericSchema[];
@@ -110,8 +112,20 @@ function assertHolds(schema: v.GenericSchema, body: unknown, at: FieldPath = [])
 
 type Run = v.GenericSchema["~run"];
 
+const anyText = v.string();
+
 const running = <Schema extends v.GenericSchema>(schema: Schema, run: Run): Schema =>
   Object.assign(schema, { "~run": run });
+
+/**
+ * Makes a schema of valibot's shape with a run of its own. valibot's functions would bring runs that are never used, and that a small Worker
+ * would carry.
+ */
+const schemaOf = <Schema extends v.GenericSchema>(shape: Shape & object, run: Run): Schema =>
+  // The cast is safe: valibot reads the shape and the run of a schema, and the rest of its type only tells what the run accepts.
+  ({ kind: "schema", async: false, ...shape, "~run": run }) as unknown as Schema;
+
+const notAnArray = ({ input }: { readonly input: unknown }): string => `must be an array, not ${shown(input)}`;
 
 const notAnObject = ({ input }: { readonly input: unknown }): string => `must be an object, not ${shown(input)}`;
 
@@ -221,7 +235,7 @@ export function object<const Entries extends v.ObjectEntries>(
   // Prepare the fields with the first value, because the schema of a field may refer to a later schema.
   let prepared: PreparedFields | undefined;
   const anyObject = v.custom<JsonObject>(isJsonObject, message);
-  return running(v.looseObject(entries), (dataset, config) => {
+  return schemaOf({ type: "loose_object", entries }, (dataset, config) => {
     const input = dataset.value;
     if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
     const { byKey, required } = (prepared ??= fieldsOf(entries));
@@ -254,7 +268,7 @@ export function record<const Value extends v.GenericSchema>(
   value: Value,
 ): v.RecordSchema<v.StringSchema<undefined>, Value, undefined> {
   const anyObject = v.custom<JsonObject>(isJsonObject, notAnObject);
-  return running(v.record(v.string(), value), (dataset, config) => {
+  return schemaOf({ type: "record", key: anyText, value }, (dataset, config) => {
     const input = dataset.value;
     if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
     for (const [key, inner] of Object.entries(input)) {
@@ -268,13 +282,12 @@ export function record<const Value extends v.GenericSchema>(
 /** An array whose elements all hold to one schema. */
 export function array<const Item extends v.GenericSchema>(
   item: Item,
-  message?: v.ErrorMessage<v.ArrayIssue>,
-): v.ArraySchema<Item, v.ErrorMessage<v.ArrayIssue> | undefined> {
-  const schema = v.array(item, message);
-  const ofValibot = schema["~run"];
-  return running(schema, (dataset, config) => {
+  message: v.ErrorMessage<v.CustomIssue> = notAnArray,
+): v.ArraySchema<Item, undefined> {
+  const anyArray = v.custom<unknown[]>(Array.isArray, message);
+  return schemaOf({ type: "array", item }, (dataset, config) => {
     const input = dataset.value;
-    if (!Array.isArray(input)) return ofValibot.call(schema, dataset, config);
+    if (!Array.isArray(input)) return anyArray["~run"](dataset, config);
     const values = Object.isFrozen(input) ? listedIn(input) : undefined;
     for (let index = 0; index < input.length; index++) {
       const value: unknown = input[index];
@@ -307,21 +320,18 @@ export function upTo<Schema extends v.GenericSchema<unknown[], unknown[]>>(
 /** Picks the schema that a value is held to, by looking at the value. */
 type Choose = (input: unknown) => v.GenericSchema;
 
-/** Returns the schema, where `choose` picks one option for each value. Code that walks over schemas uses `~choose` too. */
-const choosing = <Schema extends v.GenericSchema>(schema: Schema, choose: Choose): Schema =>
-  Object.assign(
-    running(schema, (dataset, config) => choose(dataset.value)["~run"](dataset, config)),
-    { "~choose": choose },
-  );
+/** Makes a schema whose `choose` picks one option for each value. Code that walks over schemas uses `~choose` too. */
+const choosing = <Options extends readonly v.GenericSchema[]>(
+  shape: Shape & { readonly options: Options },
+  choose: Choose,
+): v.GenericSchema<unknown, v.InferOutput<Options[number]>> =>
+  schemaOf({ ...shape, "~choose": choose }, (dataset, config) => choose(dataset.value)["~run"](dataset, config));
 
 /** Accepts one of several schemas. `choose` picks a single one, so that an error names the field inside; a plain union cannot. */
 export const choice = <const Options extends readonly v.GenericSchema[]>(
   options: Options,
   choose: Choose,
-): v.GenericSchema<unknown, v.InferOutput<Options[number]>> =>
-  choosing(v.union(options) as v.GenericSchema<unknown, v.InferOutput<Options[number]>>, choose);
-
-const anyText = v.string();
+): v.GenericSchema<unknown, v.InferOutput<Options[number]>> => choosing({ type: "union", options }, choose);
 
 /** A text, or another value that is held to a schema. */
 export const textOr = <const Schema extends v.GenericSchema>(
@@ -358,18 +368,11 @@ function variantOf<const Kinds extends readonly VariantOption[]>(
   const words = [...byType.keys()].filter((word) => typeof word === "string");
   const rest = other ?? object({ type: v.picklist(words) });
   const unknown = isOpen && unknownObject(rest);
-  return choosing(
-    // Cast, because the full type of a variant is larger than the compiler can unfold.
-    v.variant("type", kinds as readonly v.GenericSchema[] as v.VariantOptions<"type">) as v.GenericSchema<
-      unknown,
-      v.InferOutput<Kinds[number]>
-    >,
-    (input) => {
-      if (!isJsonObject(input)) return rest;
-      const { type } = input;
-      return byType.get(type) ?? (unknown && typeof type === "string" && type !== "" ? unknown : rest);
-    },
-  );
+  return choosing({ type: "variant", key: "type", options: kinds }, (input) => {
+    if (!isJsonObject(input)) return rest;
+    const { type } = input;
+    return byType.get(type) ?? (unknown && typeof type === "string" && type !== "" ? unknown : rest);
+  });
 }
 
 /** An object of a type that only its vendor knows. The literal stands for every text that is no known type. */

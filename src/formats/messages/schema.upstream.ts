@@ -1,7 +1,7 @@
 /** The messages answers as upstreams send them. Most fields may be missing or null, and unknown fields are allowed. */
 
 import * as v from "valibot";
-import { choice, isValid, object } from "../../http/validation.ts";
+import { array, choice, isValid, object, textOr } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
 import { DirectCaller, RedactedThinkingBlock, ThinkingBlock } from "./schema.ts";
@@ -53,7 +53,7 @@ const UpstreamCitation = object({ type: anything, url: anything, source: anythin
 export type UpstreamCitation = v.InferOutput<typeof UpstreamCitation>;
 
 const KNOWN_BLOCKS = {
-  text: object({ type: v.literal("text"), text: mayBeText, citations: v.nullish(v.array(UpstreamCitation)) }),
+  text: object({ type: v.literal("text"), text: mayBeText, citations: v.nullish(array(UpstreamCitation)) }),
   thinking: object({ ...ThinkingBlock.entries, signature: mayBeText }),
   redacted_thinking: RedactedThinkingBlock,
   tool_use: object({
@@ -61,7 +61,7 @@ const KNOWN_BLOCKS = {
     id: v.string(),
     name: v.string(),
     // Some upstreams begin streamed arguments with an empty text.
-    input: v.nullish(v.union([jsonObject, v.literal("")])),
+    input: v.nullish(textOr(jsonObject, v.literal(""))),
     caller: DirectCaller,
   }),
 } as const;
@@ -103,7 +103,7 @@ const begun = { type: anything, role: anything, id: mayBeText, model: mayBeText,
 
 export const UpstreamAnswer = object({
   ...begun,
-  content: v.array(UpstreamBlock),
+  content: array(UpstreamBlock),
   stop_reason: mayBeText,
   stop_sequence: mayBeText,
 });
