@@ -5,24 +5,16 @@
  * and a host in one file would be 6 % larger, because bundlers wrap modules around the dynamic imports.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Rolldown, type UserConfig } from "tsdown";
 import { env, nodeless } from "unenv";
+import { adminPageBundle, demoPageBundle, licenses, shared } from "./playground/bundles.ts";
 import { llmsFullTxt, llmsTxt } from "./playground/docs.ts";
 
 const folder = new URL(".", import.meta.url);
 const root = fileURLToPath(folder);
-
-const shared: UserConfig = {
-  platform: "neutral",
-  target: "es2024",
-  publint: { strict: true },
-  failOnWarn: true,
-  // Warns where the machine is slow.
-  checks: { bundlerTimings: false },
-};
 
 /** Replaces Node's transports of the relay by those of other runtimes, so that an entry for every runtime imports no `node:` module. */
 const fetchOnly = {
@@ -73,48 +65,6 @@ const entry = {
 const nodeEntry = { "backends/relay.node": "src/upstreams/relay/index.ts" };
 
 const edge = { edge: "adapters/edge.ts" };
-
-/** Builds a page for browsers. Its modules contain all packages that they use. */
-const pageBundle = (page: Required<Pick<UserConfig, "entry" | "outDir" | "copy">>): UserConfig => ({
-  ...shared,
-  ...page,
-  platform: "browser",
-  dts: false,
-  minify: true,
-  publint: false,
-  deps: { alwaysBundle: [/./], onlyBundle: false },
-  plugins: [licenses("app.licenses.txt")],
-});
-
-/** Takes out the indentation of templates, in which it means nothing. The minifier keeps it. */
-const unindented: Rolldown.Plugin = {
-  name: "unindented",
-  renderChunk: (code) => code.replaceAll(/\n[ \t]+/g, "\n"),
-};
-
-/** Builds the admin's page: a module, with its styles beside it. */
-export function adminPageBundle(outDir: string): UserConfig {
-  const bundle = pageBundle({
-    entry: { app: "src/admin/page/app/main.ts" },
-    outDir,
-    copy: ["index.html", "style.css"].map((name) => ({ from: `src/admin/page/app/${name}`, to: outDir })),
-  });
-  return { ...bundle, plugins: [bundle.plugins, unindented] };
-}
-
-/** Builds the demo's page: a module with its styles, and the script of its reference. */
-export const demoPageBundle = (outDir: string): UserConfig =>
-  pageBundle({
-    entry: { app: "playground/page/app/main.ts", "reference/main": "playground/page/reference/main.ts" },
-    outDir,
-    copy: [
-      ...["index.html", "logo.svg", "styles"].map((name) => ({ from: `playground/page/app/${name}`, to: outDir })),
-      ...["index.html", "style.css"].map((name) => ({
-        from: `playground/page/reference/${name}`,
-        to: `${outDir}/reference`,
-      })),
-    ],
-  });
 
 // Every imported package must be a declared dependency: no code of it is copied into the package.
 // `node:` modules are allowed in entries for Node and for tests. test/package.test.ts holds that the index imports none.
@@ -175,17 +125,6 @@ const polyfills = `${root}adapters/edge-polyfills.ts`;
 // Leave out two aliases of unenv: `process` would also match `process/`, and the polyfill itself imports `buffer/index.js`.
 const { process: _process, "buffer/index.js": _buffer, ...nodelessAlias } = env(nodeless).alias;
 
-/** Writes a file with the licences of all packages whose code is in a bundle. */
-const licenses = (fileName: string): Rolldown.Plugin => ({
-  name: "licenses",
-  generateBundle(_options, bundle) {
-    const modules = Object.values(bundle).flatMap((output) => (output.type === "chunk" ? output.moduleIds : []));
-    const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []);
-    const source = Array.from(new Set(folders), licenseIn).toSorted().join("\n\n");
-    this.emitFile({ type: "asset", fileName, source });
-  },
-});
-
 /** Writes the docs for language models beside the modules, so that they are those of the package. */
 const docs: Rolldown.Plugin = {
   name: "docs",
@@ -194,13 +133,6 @@ const docs: Rolldown.Plugin = {
     this.emitFile({ type: "asset", fileName: "llms-full.txt", source: llmsFullTxt(folder) });
   },
 };
-
-function licenseIn(folder: string): string {
-  const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8")) as Record<string, string>;
-  const file = readdirSync(folder).find((found) => /^licen[cs]e/i.test(found));
-  if (!file) throw new Error(`${name} ${version} is copied into a bundle, and has no licence file.`);
-  return `${name} ${version}\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}`;
-}
 
 /** Builds the entry for Workers: one file that contains everything it uses, because a Worker may consist of a single module. */
 export const edgeBundle = (outDir: string): UserConfig => ({

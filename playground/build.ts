@@ -6,7 +6,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import type { UserConfig } from "tsdown";
-import type * as configs from "../tsdown.config.ts";
+import type * as pages from "./bundles.ts";
 import type { DemoFiles } from "./start.ts";
 
 const ROOT = new URL("../", import.meta.url);
@@ -18,14 +18,11 @@ export function builtFiles(): DemoFiles {
   return { root: ROOT, page, adminPage };
 }
 
-async function built(
-  name: string,
-  bundleOf: (bundles: typeof configs) => (outDir: string) => UserConfig,
-): Promise<URL> {
+async function built(name: string, bundleOf: (bundles: typeof pages) => (outDir: string) => UserConfig): Promise<URL> {
   // Each process uses its own folder, because a build empties its folder while another playground may read from there.
   const folder = mkdtempSync(join(tmpdir(), `polygate-${name}-`));
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
-  const [{ build }, bundles] = await Promise.all([import("tsdown"), import("../tsdown.config.ts")]);
+  const [{ build }, bundles] = await Promise.all([import("tsdown"), import("./bundles.ts")]);
   await build({ ...bundleOf(bundles)(folder), config: false, logLevel: "error" });
   return pathToFileURL(`${folder}/`);
 }

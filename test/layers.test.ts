@@ -168,8 +168,6 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "prices",
     "serve",
     "ports",
-    // Builds the pages, which the package has ready.
-    "build",
   ],
 };
 /** A layer's further imports: a format brings the rules of its kinds, and images fall back on the store in memory. */
@@ -213,7 +211,6 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
 function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
-  if (top === "tsdown.config") return "build";
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return partOfFormats(rest);
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
@@ -330,6 +327,7 @@ describe("a file", () => {
       "src/openapi/document.ts": "copies the document that it has made",
       "src/demo/satisfy.ts": "copies a schema that the gateway has parsed",
       "src/testing/laws/replay-store.ts": "copies a state of the store under test, to compare it",
+      "playground/bundles.ts": "reads the manifests of installed packages",
       "playground/page/app/json.ts": "runs in the browser of the person who asked",
       "playground/upstream.ts": "reads a file of the host's own",
     };

@@ -12,12 +12,12 @@ import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-c
 import { build } from "tsdown";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
+import { adminPageBundle } from "../../playground/bundles.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
-import { adminPageBundle } from "../../tsdown.config.ts";
 import { HOSTILE_TEXTS } from "../admin/hostile.ts";
 import { barriers, isWiderThanScreen } from "./barriers.ts";
 import { hasBrowser, launchBrowser } from "./stage.ts";
