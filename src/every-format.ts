@@ -6,7 +6,7 @@ import { SERVED } from "./formats/all.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { NOT_FOUND, toResponse } from "./http/answer.ts";
 import { type AnyShape, assertOptions, fieldsOf, type Shapes } from "./options.ts";
-import { repeatsPrinter } from "./pipeline/repeated.ts";
+import { repeatsPrinter } from "./pipeline/printed.ts";
 import { type FoundPath, type GatewayApp, plainPrefix, routerOf, type Routes } from "./routes.ts";
 
 /** The options of the formats that have some, by the formats' names. */

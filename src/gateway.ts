@@ -1,6 +1,5 @@
 /** Assembles a gateway from the host's ports, options and formats. */
 
-import { type GatewayErrorCode, mistakeOf, restOf } from "./errors.ts";
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
 import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
@@ -29,7 +28,8 @@ import {
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { listedModels, modelFault } from "./pipeline/model-fault.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
-import { type PrintFailure, printFailure, quietly } from "./pipeline/reports.ts";
+import { failurePrinter, printRecovery } from "./pipeline/printed.ts";
+import { type PrintFailure, quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Responses, type Services, InFlightCalls, LastWork } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { ModelKind } from "./ports/call-info.ts";
@@ -37,7 +37,7 @@ import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
 import { type ModelBackend, VERB_OF } from "./ports/model-backend.ts";
-import type { GatewayGauges, LiveCall, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
+import type { GatewayGauges, LiveCall, Observer, CallRecord, OnFailure } from "./ports/observer.ts";
 import type { ApiKey, QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
@@ -461,7 +461,7 @@ function servicesOf(
     readonly formats: readonly Format[];
     readonly kinds: readonly KindModule[];
   },
-  print: PrintFailure = printFailure,
+  print: PrintFailure | undefined,
 ): Services {
   const { quotas, onFailure = failurePrinter(print) } = options;
   return {
@@ -601,59 +601,4 @@ function verbOf(endpoint: Endpoint | LazyEndpoint): string | undefined {
   if (endpoint.kind === "query") return undefined;
   const kind = endpoint.kind === "public" ? endpoint.answersOf : endpoint.kind;
   return typeof kind === "string" ? VERB_OF[kind] : kind?.verb;
-}
-
-/** The most rests of upstreams that a gateway remembers to have printed. */
-const MAX_PRINTED_RESTS = 100;
-
-/**
- * Returns a function that prints failures. Those of an upstream and of a store, a model without a price and a wrong setting are no faults of the
- * host's code: one line without stacks, unless `DEBUG` names polygate. Calls that find all upstreams at rest are told once for each rest.
- */
-function failurePrinter(print: PrintFailure): OnFailure {
-  const printed = new Set<string>();
-  return (failure) => {
-    const isBrief = isKnownFailure(failure) && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
-    const rest = isBrief ? restOf(failure.error) : undefined;
-    if (rest !== undefined) {
-      if (printed.has(rest)) return;
-      if (printed.size === MAX_PRINTED_RESTS) printed.clear();
-      printed.add(rest);
-    }
-    const { text } = failure;
-    if (!isBrief) return printFailure(failure, `\n${text}`);
-    return print(failure, `: ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\.?\s*\n\s*/g, ", ")}`);
-  };
-}
-
-const isKnownFailure = ({ error, upstream }: Failure): boolean =>
-  upstream !== undefined ||
-  (mistakeOf(error) ?? restOf(error)) !== undefined ||
-  (BRIEF.has(error.code) && !isFaultOfCode(error));
-
-/** The codes whose causes tell all without their stacks. */
-const BRIEF: ReadonlySet<GatewayErrorCode> = new Set([
-  "deadline_exceeded",
-  "misconfigured",
-  "model_not_found",
-  "store_unavailable",
-]);
-
-/** The most causes that are looked at. A chain of causes may be circular. */
-const MAX_CAUSES = 8;
-
-/** True for an error with a cause that the engine throws for wrong code: only the stack says where. */
-function isFaultOfCode(error: unknown): boolean {
-  let cause = error;
-  for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
-    if (/^(?:Type|Reference|Range|Syntax)Error$/.test(cause.name)) return true;
-    ({ cause } = cause);
-  }
-  return false;
-}
-
-function printRecovery(count: number): void {
-  console.error(
-    `polygate: the quota store is back and has taken ${count} settlement${count === 1 ? "" : "s"} that waited.`,
-  );
 }
