@@ -323,6 +323,8 @@ export class Attempt implements UpstreamObserver {
   readonly name: string;
   /** The upstream's name of the model. */
   readonly model: string;
+  readonly isResting: boolean;
+  readonly isBrief: boolean;
   /** The error that `onFailure` has heard of. */
   reported: GatewayError | undefined = undefined;
   readonly #call: Attempting;
@@ -339,17 +341,11 @@ export class Attempt implements UpstreamObserver {
     this.#asked = asked;
     this.name = nameOf(asked);
     this.model = asked.model;
+    this.isResting = asked.resting === true;
     this.#number = call.found.attempts.filter(({ isResting }) => !isResting).length + 1;
     this.#beganAt = asked.beganAt ?? call.clock.now();
-    this.#observer = asked.resting ? undefined : call.watch?.upstream(asked);
-  }
-
-  get isResting(): boolean {
-    return this.#asked.resting === true;
-  }
-
-  get isBrief(): boolean {
-    return !this.#observer || this.#observer.isBrief === true;
+    this.#observer = this.isResting ? undefined : call.watch?.upstream(asked);
+    this.isBrief = this.#observer === undefined;
   }
 
   get headers(): Readonly<Record<string, string>> {

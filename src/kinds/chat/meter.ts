@@ -374,7 +374,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#hasBegun = true;
     this.#isFinal = !this.#isCut && !this.overrun && (this.#finished > 0 || !this.#reportsUsage);
     this.#dropImplausibleCounts();
-    this.#finalUsage = this.#usageOf(this.#known);
+    this.#finalUsage = this.#lastUsage();
   }
 
   /**
@@ -416,10 +416,6 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return this.#before ? sumOfUsages(this.#before.usage, last) : last;
   }
 
-  #lastUsage(): Usage {
-    return this.#finalUsage ?? this.#usageOf(withParts(this.#known));
-  }
-
   nextUpstream(request: ChatRequest, inputTokens: number): void {
     if (this.#hasBegun) this.#before = { usage: this.#usage(), units: this.units };
     this.#request = request;
@@ -431,8 +427,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#hasBegun = this.#reportsUsage = false;
   }
 
-  /** Fills in estimates for missing counts. */
-  #usageOf({ inputTokens, outputTokens, ...others }: Partial<Usage>): Usage {
+  /** Returns the usage of the last upstream. Fills in estimates for missing counts. */
+  #lastUsage(): Usage {
+    if (this.#finalUsage) return this.#finalUsage;
+    const { inputTokens, outputTokens, ...others } = withParts(this.#known);
     // An upstream that ignores the limit may send any amount in one event. Charge no more than where smaller events are cut.
     const most = this.#outputLimit * TRUST.times + TRUST.tokens;
     const estimated = Math.min(Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS, most);
