@@ -390,6 +390,29 @@ it.skipIf(!redisAnswers)("refuses at once while Redis refuses connections, and s
   await expect.poll(async () => quotas.list().catch(() => undefined), { timeout: 10_000 }).toBeTypeOf("object");
 });
 
+it.skipIf(!redisAnswers)("keeps calls while a connection to Redis that was reset is made anew", async () => {
+  const { hostname, port: behind } = new URL(REDIS);
+  const connections: Socket[] = [];
+  const through = (socket: Socket): unknown => {
+    const other = connect(Number(behind), hostname);
+    undo.push(async () => void other.destroy());
+    return socket.pipe(other).pipe(socket);
+  };
+  const server = createServer((socket) => {
+    connections.push(socket.on("error", () => {}));
+    if (connections.length === 1) through(socket);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  undo.push(async () => void server.close());
+  const { quotas } = (await opened(`redis://127.0.0.1:${(server.address() as AddressInfo).port}`)).ports;
+  await quotas.list();
+  connections[0]?.resetAndDestroy();
+  await expect.poll(() => connections.length).toBe(2);
+  const listed = quotas.list();
+  through(connections[1] as Socket);
+  await expect(listed).resolves.toBeTypeOf("object");
+});
+
 it.skipIf(!redisAnswers)("waits for Redis that was away, and then refuses connections for a while", async () => {
   const { address, port, open } = await door(REDIS);
   const errors: unknown[] = [];

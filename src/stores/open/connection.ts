@@ -213,9 +213,12 @@ async function openSql(
 /** The wait before each attempt to reconnect to Redis, in milliseconds. */
 const RECONNECT_MS = 500;
 
-/** True for the error of a server that accepts no connection, or has no address. */
-const isRefused = (error: unknown): error is NodeJS.ErrnoException =>
-  error instanceof Error && "code" in error && isAway(error);
+/** True for the error of a server that accepts no connection, or has no address. A connection that has broken is soon replaced. */
+function isRefused(error: unknown): error is Error {
+  // The attempts at several addresses of a server fail together.
+  const { syscall } = Object(error instanceof AggregateError ? error.errors[0] : error) as NodeJS.ErrnoException;
+  return isAway(error) && (syscall === "connect" || syscall === "getaddrinfo");
+}
 
 /** Switches off the client's command timeout: it would include the time that a command waits for earlier commands. */
 const NO_TIMEOUT = 0;
