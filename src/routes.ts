@@ -237,7 +237,7 @@ export class Routes {
     return this.#adapted(request, () =>
       jsonAnswer(
         404,
-        notFoundBody({ endpoints: this.#served }, method, url, prefix, (name) => headers.has(name)),
+        notFoundBody({ endpoints: this.#served }, method, url, prefix, (name) => headers.get(name)),
         {},
       ),
     );

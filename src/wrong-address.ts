@@ -46,45 +46,55 @@ export function wrongAddress(
   headers: RequestHeaders = {},
 ): WrongAddress {
   assertEndpoints("wrongAddress", gateway);
-  const has = (name: string): boolean => (headers instanceof Headers ? headers.has(name) : headers[name] !== undefined);
-  return notFoundBody(gateway, method, url, mountedAt, has);
+  return notFoundBody(gateway, method, url, mountedAt, (name) =>
+    headers instanceof Headers ? headers.get(name) : headers[name],
+  );
 }
 
 /**
  * Returns the body of `wrongAddress`.
  *
- * @param has Tells whether the request has a header.
+ * @param header Returns a header of the request; undefined or null for one that it does not have.
  */
 export function notFoundBody(
   gateway: Addressed,
   method: string,
   url: string = "/",
   mountedAt: string,
-  has: (header: string) => boolean,
+  header: (name: string) => string | readonly string[] | null | undefined,
 ): WrongAddress {
+  const has = (name: string): boolean => header(name) != null;
   const prefix = mountedAt.replace(/\/+$/, "");
   // A parser alone would take the first part behind two slashes for a host.
   const { pathname: path = "/" } = URL.parse(url.startsWith("/") ? `http://host${url}` : url, "http://host") ?? {};
   const shown = oneLine(path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path);
   const asked = `${oneLine(method)} ${shown}`;
-  const meant = has("upgrade") ? meantSocket(gateway, path) : meantRoute(gateway, method, path);
+  const protocol = String(header("upgrade") ?? "");
+  const isSocket = /websocket/i.test(protocol);
+  const meant = isSocket ? meantSocket(gateway, path) : meantRoute(gateway, method, path);
   // The words of the host's own prefix tell nothing about the client.
   const below = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined;
   const message =
     !meant && RIGHT_BASE.test(below ?? "")
       ? `This gateway does not offer ${asked}.`
-      : `There is no route ${asked}. ${remedy(method, path, prefix, meant)}`;
+      : `There is no route ${asked}. ${remedy(method, path, prefix, meant, !isSocket && protocol !== "")}`;
   return BODIES[vendorOf(meant ?? below ?? path) ?? vendorOfKey(has, url)](message);
 }
 
-/** Says what to change: the mount, where no client's address can be right, and otherwise the address. */
-function remedy(method: string, path: string, prefix: string, meant: string | undefined): string {
+/**
+ * Says what to change: the mount, where no client's address can be right, and otherwise the address.
+ *
+ * @param isUpgrade True for an upgrade to another protocol than that of WebSockets.
+ */
+function remedy(method: string, path: string, prefix: string, meant: string | undefined, isUpgrade: boolean): string {
   const above = aboveVersion(prefix);
   if (above !== undefined)
     return `The gateway is mounted at ${prefix}, but its routes begin with their version: mount it at ${above || "/"}. Then the ${baseUrlsAt(above)}`;
   const right = meant && prefix + meant;
   if (right === path.replace(/\/$/, ""))
-    return `The address is right, but this server does not pass it on to the gateway: mount the gateway at ${prefix || "/"}, and write this prefix only once.`;
+    return isUpgrade
+      ? "The address is right, but no route takes this upgrade: send the request without the header upgrade, as HTTP/1.1."
+      : `The address is right, but this server does not pass it on to the gateway: mount the gateway at ${prefix || "/"}, and write this prefix only once.`;
   return `${right ? `Did you mean ${method} ${right}? ` : ""}The ${baseUrlsAt(prefix)}`;
 }
 

@@ -46,6 +46,9 @@ it.each([
 const asked = (url: string, prefix: string): string =>
   wrongAddress(gateway, "GET", url, prefix, { upgrade: "websocket" }).error.message;
 
+const posted = (url: string, upgrade?: string): string =>
+  wrongAddress(gateway, "POST", url, "/ai", { upgrade }).error.message;
+
 describe("an upgrade", () => {
   it("is told the route of WebSockets that was meant", () => {
     for (const url of ["/v1/responses", "/ai/v1/v1/responses", "/response", "/ai/v1/response"])
@@ -55,6 +58,13 @@ describe("an upgrade", () => {
   it("is told no route without WebSockets", () => {
     for (const url of ["/v1/chat/completions", "/models", "/v1/messages"])
       expect(asked(url, "/ai")).not.toContain("Did you mean");
+  });
+
+  it("to HTTP/2 is told its route, and at the right address to leave the header out", () => {
+    expect(posted("/ai/chat/completions", "h2c")).toBe(posted("/ai/chat/completions"));
+    expect(posted("/ai/v1/chat/completions", "h2c")).toContain(
+      "The address is right, but no route takes this upgrade: send the request without the header upgrade, as HTTP/1.1.",
+    );
   });
 });
 

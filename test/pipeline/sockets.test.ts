@@ -312,6 +312,15 @@ describe("an upgrade", () => {
     server.close();
   });
 
+  it("to HTTP/2, as Java's client asks for it, is told to leave the header out", async () => {
+    await using on = await stage();
+    const { hostname, port } = new URL(on.url);
+    const socket = connect(Number(port), hostname);
+    const upgrade = "connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk";
+    socket.write(`POST /v1/responses HTTP/1.1\r\nhost: h\r\n${upgrade}\r\ncontent-length: 2\r\n\r\n{}`);
+    expect(await text(socket)).toContain("send the request without the header upgrade");
+  });
+
   it("whose host header and path make no URL gets a 404, without a key, and harms nobody", async () => {
     await using on = await stage();
     const { hostname, port } = new URL(on.url);
