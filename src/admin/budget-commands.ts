@@ -52,7 +52,8 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
     const units = unitsOf("AMOUNT", text, currency, readAddition);
     return async (_keys, { store }) => {
       const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
-      if (before) await assertAmount({ added: units, given: before.granted, to: "budget" }, values, terminal);
+      if (before && !before.removed)
+        await assertAmount({ added: units, given: before.granted, to: "budget" }, values, terminal);
       const budget = await store[verb](id, units);
       const isAdded = verb === "topUpBudget";
       if (isAdded) noteNothing(budget, currency, terminal);
@@ -100,7 +101,8 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
       return async (_keys, { store }) => {
         const before = units === undefined ? undefined : await store.budgetReport(id);
-        if (units !== undefined && before) await assertAmount({ amount: units, before }, values, terminal);
+        if (units !== undefined && before && !before.removed)
+          await assertAmount({ amount: units, before }, values, terminal);
         const budget = await store.updateBudget(id, given({ name, amount: units }));
         if (units !== undefined && units > 0) noteNothing(budget, currency, terminal);
         return budget;

@@ -50,7 +50,7 @@ export function readAddition(...args: Parameters<typeof readUnits>): number {
 
 /** Says how to write an amount that has commas or signs between thousands. None is guessed: an amount that is read wrong is money. */
 function hintOf(text: string): string {
-  if (/^\d+,\d+$/.test(text)) return ` Write ${text.replace(",", ".")}.`;
+  if (/^\d+,\d{1,6}$/.test(text)) return ` Write ${text.replace(",", ".")}.`;
   return /^\d+(?:[.,'’_\s]\d+)+$/.test(text) && !/^\d+\.\d+$/.test(text)
     ? " Write a point before the decimals and nothing between thousands: 1234.56."
     : "";

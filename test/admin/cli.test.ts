@@ -2596,6 +2596,11 @@ describe("polygate budgets", () => {
     expect(rowsOf(last)).toMatch(/^org\t1000\t0\t0 %\t1000\tmonth\t20[^\t]*$/);
     expect(await budgets("usage", "team")).toContain("removed: yes");
     await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
+    for (const change of [
+      ["update", "team", "--amount", "9000000"],
+      ["top-up", "team", "9000000"],
+    ])
+      await expect(budgets(...change)).rejects.toThrow("There is no budget of the id team.");
     expect(await keys("verify")).toContain("differences: 0");
   });
 
@@ -3361,6 +3366,10 @@ describe("polygate budgets", () => {
     [
       ["--amount=0,500", "--currency", "usd"],
       "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,500. Write 0.500.",
+    ],
+    [
+      ["--amount=0,1234567", "--currency", "usd"],
+      "--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not 0,1234567. Write a point before the decimals and nothing between thousands: 1234.56.",
     ],
     [
       ["--amount=1,234,56", "--currency", "usd"],

@@ -409,6 +409,17 @@ describe("adminHandler", () => {
     expect(error).toMatchObject({ code: "not_found", message: expect.stringMatching(/ of the id nobody\.$/) });
   });
 
+  it.each<[string, string, object]>([
+    ["POST", "/budgets/gone/lower", { units: 5 }],
+    ["POST", "/budgets/gone/top-up", { units: 5 }],
+    ["PATCH", "/budgets/gone", { amount: 5 }],
+  ])("refuses a removed budget before it asks for a confirmation: %s %s", async (method, path, body) => {
+    const ask = asking({ gateway: { health: unasked, currency: "USD" } });
+    await ask("POST", "/budgets", { id: "gone", amount: 1_000_000 });
+    await ask("DELETE", "/budgets/gone");
+    expect((await ask(method, path, body)).body.error).toMatchObject({ code: "not_found" });
+  });
+
   it("asks for amounts of a hundred times the number in a currency without decimals", async () => {
     for (const [currency, factor] of [
       ["JPY", 100],

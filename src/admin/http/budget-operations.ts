@@ -169,7 +169,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     async run(desk, { id, body, isConfirmed, ifMatch }) {
       const { amount } = body;
       const expected = expects(ifMatch, tagOfBudget);
-      const before = amount === undefined ? undefined : await desk.store.budgetReport?.(id);
+      const before = amount === undefined ? undefined : await budgetIn(desk, id);
       if (amount !== undefined && before && expected.holds(before))
         await assertAmount(desk, { isConfirmed }, "amount", body, { change: { amount, before } });
       return expected.in(async () => tellBudget(id, await desk.store.updateBudget?.(id, body, expected.holds)));
