@@ -1,6 +1,6 @@
 // litellm.ts
 import { flexibleRateLimiter, hashApiKey } from "polygate";
-import { keyAdmin } from "polygate/admin";
+import { keyAdmin, type RefusedChange } from "polygate/admin";
 import { relay } from "polygate/backends/relay";
 import { route } from "polygate/backends/route";
 import { priceTable } from "polygate/prices";
@@ -48,13 +48,15 @@ async function takeSecrets({ ports: { quotas } }: OpenedStores): Promise<void> {
   quotas.find = async (apiKey, call) => {
     const token = hashApiKey(`sk-${apiKey}`); // As LiteLLM does.
     const [known, id] = [await find(apiKey, call), idOf.get(token)];
-    if (known || id === undefined) return known;
-    const { metadata, revoked } = await keys.usage(id);
+    if (id === undefined) return known;
     // Each secret is taken once: one that is removed later stays removed.
-    if (revoked || metadata?.["litellm"] !== token) return find(apiKey, call);
-    await quotas.addSecret(id, apiKey).catch(() => {}); // Another call may have added it meanwhile.
-    await keys.update(id, { metadata: { litellm: null } });
-    return find(apiKey, call);
+    if ((known ?? (await keys.usage(id))).metadata?.["litellm"] !== token) return known ?? find(apiKey, call);
+    // Another call may have added the secret meanwhile, or the key is revoked.
+    const unlessRefused = (error: RefusedChange) => (error.code === "conflict" ? undefined : Promise.reject(error));
+    if (!known) await quotas.addSecret(id, apiKey).catch(unlessRefused);
+    const key = known ?? (await find(apiKey, call));
+    if (key) await keys.update(id, { metadata: { litellm: null } });
+    return key;
   };
 }
 

@@ -721,6 +721,48 @@ const LITELLM_TABLES = `
     ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d')`;
 
 describe("litellm.ts", () => {
+  it("takes a secret once, also if its first calls come together, or the store fails in between", async () => {
+    const script = `
+      import { createHash } from "node:crypto";
+      import { keyAdmin } from "polygate/admin";
+      import { openStores } from "polygate/stores";
+      process.env.OPENAI_API_KEY = process.env.ANTHROPIC_API_KEY = "sk-1";
+      const { default: server } = await import("./litellm.ts");
+      const stores = await openStores("sqlite:secrets.db", { migrate: true });
+      const { quotas } = stores.ports;
+      const token = (secret) => createHash("sha256").update(secret).digest("hex");
+      for (const id of ["both", "away", "half", "end"])
+        await quotas.add({ id, apiKey: [], metadata: { litellm: token("sk-" + id) } });
+      await quotas.revoke("end");
+      await server.gateway(stores);
+      const found = async (secret) => quotas.find(secret).then((key) => key?.id ?? null, ({ message }) => message);
+      const failing = async (verb, secret) => {
+        const real = quotas[verb];
+        quotas[verb] = async () => { throw new Error("away"); };
+        const answer = await found(secret);
+        quotas[verb] = real;
+        return answer;
+      };
+      const answers = [await Promise.all([found("both"), found("both"), found("BOTH")])];
+      answers.push(await failing("addSecret", "away"), await found("away"));
+      answers.push(await failing("update", "half"), await found("half"));
+      for (const id of ["both", "away", "half"]) await quotas.removeSecret(id);
+      for (const id of ["both", "away", "half", "end"]) answers.push(await found(id));
+      await stores.close();
+      console.log(JSON.stringify(answers));`;
+    expect(await printed(script)).toEqual([
+      ["both", "both", null],
+      "away",
+      "away",
+      "away",
+      "half",
+      null,
+      null,
+      null,
+      null,
+    ]);
+  });
+
   it("takes over the keys of LiteLLM by the query of the page, and each secret with its first call", async () => {
     const database = await PGlite.create();
     await database.exec(LITELLM_TABLES);
