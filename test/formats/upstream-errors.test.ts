@@ -134,4 +134,12 @@ describe("an error about the host's own account", () => {
   ])("is not the caller's, even with the status of a wrong request: %s", (_name, body) => {
     for (const [, codec] of CHAT) expect(codec.decodeError(400, new Headers(), body).code).toBe("backend_refused");
   });
+
+  it.each<[string, unknown]>([
+    ["OpenAI", openai("Invalid value: 'invalid api key'.", { param: "tools[0].type" })],
+    ["Anthropic", anthropic("invalid_request_error", "tools.0.type: no tag 'current quota'.")],
+    ["vLLM", { detail: [{ loc: ["body", "tools", 0], msg: "Not 'insufficient funds'." }] }],
+  ])("is none that names a field and repeats the caller's words: %s", (_name, body) => {
+    for (const [, codec] of CHAT) expect(codec.decodeError(400, new Headers(), body).code).toBe("invalid_request");
+  });
 });

@@ -252,7 +252,9 @@ function meantStatus(status: number | undefined, error: JsonObject): number {
   const found = status ?? statusIn(error) ?? 500;
   if (found !== 400) return found;
   const reasons = Array.isArray(details) ? details.map((detail) => isJsonObject(detail) && detail["reason"]) : [];
-  const isAboutKey = typeof message === "string" && OWN_ACCOUNT.test(message.slice(0, MAX_SEARCHED_CHARS));
+  // A message about a field may repeat the caller's words.
+  const isAboutKey =
+    typeof message === "string" && OWN_ACCOUNT.test(message.slice(0, MAX_SEARCHED_CHARS)) && !pathIn(error);
   if (isAboutKey || reasons.includes("API_KEY_INVALID")) return 402;
   return STATUS_OF_CODE.get(code) ?? STATUS_OF_TYPE.get(type) ?? found;
 }
