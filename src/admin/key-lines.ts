@@ -51,7 +51,7 @@ const LINE = v.strictObject({
 /** A line that is wrong, or whose amount is doubtful. */
 export interface WrongLine {
   readonly line: number;
-  /** The first wrong character, from 1, of a line that is no JSON. */
+  /** The first wrong character, from 1, of a line that is no JSON. Set for the first lines alone, which errors name. */
   readonly character?: number;
   readonly error: string;
   readonly code: AdminErrorCode;
@@ -83,7 +83,8 @@ export function readLines(text: string): Lines {
       if (key.id !== undefined) lineOfId.set(key.id, line);
       lines.push({ line, key });
     } catch (error) {
-      const { at: character } = error instanceof BrokenJson ? error : {};
+      // The search takes long, and errors name only the first wrong lines.
+      const character = error instanceof BrokenJson && wrong.length < MOST_NAMED ? brokenAt(json) : undefined;
       wrong.push({ line, ...given({ character }), ...told(error) });
     }
   }
@@ -159,24 +160,17 @@ function keyOf(json: string): NewKey {
   return key;
 }
 
-/** The error of a line that is no JSON. */
+/** The error of a line that is no JSON. A parser may quote the text in its error, and the text may contain a secret. */
 class BrokenJson extends RangeError {
   override readonly name = "BrokenJson";
-  /** The first character that is wrong, from 1; undefined if it is not known. */
-  readonly at: number | undefined;
-
-  constructor(at: number | undefined) {
-    // A parser may quote the text in its error, and the text may contain a secret.
-    super("This is no JSON.");
-    this.at = at;
-  }
+  override readonly message = "This is no JSON.";
 }
 
 function parsed(json: string): unknown {
   try {
     return parseJson(json);
   } catch {
-    throw new BrokenJson(brokenAt(json));
+    throw new BrokenJson();
   }
 }
 
