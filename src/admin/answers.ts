@@ -52,8 +52,8 @@ const isBudget = (item: object): item is BudgetReport | BudgetPeriodReport => "a
 interface Bill {
   /** The charges of the period, as reports of usage sum them up: also beyond the budget, without the holds of running calls. */
   readonly spent: number;
-  /** The share of `granted` that is spent, in whole percent, rounded down. It may be above 100. */
-  readonly percentSpent: number;
+  /** The share of `granted` that is spent, in whole percent, rounded down. It may be above 100. Null without any granted units. */
+  readonly percentSpent: number | null;
 }
 
 /** A budget with what its bill says. */
@@ -66,8 +66,7 @@ export interface PeriodTold extends BudgetPeriodReport, Bill {}
 export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(report: Report): Report & Bill {
   const spent = spentOf(report);
   const { granted } = report;
-  // A budget without any units has none left.
-  return { ...report, spent, percentSpent: granted === 0 ? 100 : Math.floor((100 * spent) / granted) };
+  return { ...report, spent, percentSpent: granted === 0 ? null : Math.floor((100 * spent) / granted) };
 }
 
 /** Returns a key with what its budgets leave of it. */
@@ -288,9 +287,9 @@ const booksColumns = (currency: string | undefined): readonly Column<BudgetTold 
     name: "percentSpent",
     word: "Spent %",
     heading: "Spent %",
-    cell: ({ percentSpent }) => percentSpent,
-    text: ({ granted, spent, percentSpent }) =>
-      granted === 0 ? "-" : spent > 0 && percentSpent === 0 ? "<1 %" : `${percentSpent} %`,
+    cell: ({ percentSpent }) => percentSpent ?? undefined,
+    text: ({ spent, percentSpent }) =>
+      percentSpent === null ? "-" : spent > 0 && percentSpent === 0 ? "<1 %" : `${percentSpent} %`,
   },
   amountColumn({ name: "available", word: "Available" }, currency, ({ available }) => available),
   rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),
@@ -535,6 +534,7 @@ class Text {
     if (Array.isArray(value)) return value.join(",");
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (name === "limitedBy" && value === null) return OWN_QUOTA;
+    if (name === "percentSpent" && value === null) return "-";
     if (typeof value !== "object" || value === null) return JSON.stringify(value);
     return Object.entries(value)
       .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))

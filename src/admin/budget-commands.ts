@@ -7,7 +7,7 @@ import { oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod, BudgetPeriodReport, BudgetReport } from "../stores/budgets.ts";
 import { monthOf } from "../stores/calls.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
-import { noSuchBudget } from "../stores/ledger.ts";
+import { budgetInUse } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unlimitedNote } from "./answers.ts";
 import { timeIn } from "./columns.ts";
@@ -22,8 +22,9 @@ import {
   type Words,
 } from "./commands.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
-import { idOfBudget } from "./meant.ts";
+import { idOfBudget, type Places } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
+import { assertHasUnits, assertNewBudget, budgetIn, keyIn } from "./possible.ts";
 import { assertTimeZone, DAY_MS, daysOf, unitsOf, wordOf } from "./values.ts";
 
 /** The remedy where a budget cannot change. */
@@ -50,12 +51,13 @@ const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: s
   read([id = "", text = ""], values, terminal) {
     const { currency } = values;
     const units = unitsOf("AMOUNT", text, currency, readAddition);
-    return async (_keys, { store }) => {
-      const before = verb === "topUpBudget" ? await store.budgetReport(id) : undefined;
-      if (before && !before.removed)
-        await assertAmount({ added: units, given: before.granted, to: "budget" }, values, terminal);
+    const isAdded = verb === "topUpBudget";
+    return async (_keys, opened) => {
+      const { store } = opened;
+      const before = isAdded ? await store.budgetReport(id) : undefined;
+      const change = before && ({ added: units, given: before.granted, to: "budget" } as const);
+      await assertAmount(change, values, terminal, opened, () => assertHasUnits(store, id, isAdded ? 0 : units));
       const budget = await store[verb](id, units);
-      const isAdded = verb === "topUpBudget";
       if (isAdded) noteNothing(budget, currency, terminal);
       if (!values.json) terminal.print(doneInWords(isAdded, units, budget, currency));
       return budget;
@@ -77,8 +79,9 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     words: NAME_WORDS,
     read([id = ""], values, terminal) {
       const budget = newBudgetOf(id, values);
-      return async (_keys, { store }) => {
-        await assertAmount({ first: budget.amount }, values, terminal);
+      return async (_keys, opened) => {
+        const { store } = opened;
+        await assertAmount({ first: budget.amount }, values, terminal, opened, () => assertNewBudget(store, budget));
         return store.addBudget(budget);
       };
     },
@@ -99,10 +102,11 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       const { name, amount, currency } = values;
       const units = amount === undefined ? undefined : unitsOf("--amount", amount, currency);
       if (name === undefined && units === undefined) throw new UsageError("update needs --name or --amount.");
-      return async (_keys, { store }) => {
+      return async (_keys, opened) => {
+        const { store } = opened;
         const before = units === undefined ? undefined : await store.budgetReport(id);
-        if (units !== undefined && before && !before.removed)
-          await assertAmount({ amount: units, before }, values, terminal);
+        const change = units === undefined ? undefined : before && { amount: units, before };
+        await assertAmount(change, values, terminal, opened, () => budgetIn(store, id));
         const budget = await store.updateBudget(id, given({ name, amount: units }));
         if (units !== undefined && units > 0) noteNothing(budget, currency, terminal);
         return budget;
@@ -129,7 +133,7 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     options: ["yes"],
     read([keyId = ""], values, terminal) {
       return async (keys, { store }) => {
-        const isExpected = await assertStaysLimited("budget", await store.report(keyId), values, terminal);
+        const isExpected = await assertStaysLimited("budget", await keyIn(store, keyId), values, terminal);
         await store.assignBudget(keyId, undefined, isExpected);
         const key = await keys.usage(keyId);
         if (key.unlimited && !values.json) terminal.warn?.(unlimitedNote(keyId));
@@ -144,9 +148,8 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["ID"],
     options: ["yes"],
     read([id = ""], values, terminal) {
-      return async (_keys, { store }) => {
-        const budget = await store.budgetReport(id);
-        if (!budget || budget.removed) throw noSuchBudget(id);
+      return async (keys, { store }) => {
+        if (!values.yes) await assertUnused({ keys, store }, id);
         const words = `The budget ${oneLine(id)} is removed for good, and its id cannot be used again.`;
         await assertMeant(words, values, terminal);
         await store.removeBudget(id);
@@ -208,6 +211,16 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
 };
+
+/** Throws for a budget that does not exist, or that a key, another budget or a running call draws on. */
+async function assertUnused({ keys, store }: Places, id: string): Promise<void> {
+  const { held } = await budgetIn(store, id);
+  const key = (await keys.list({ budget: id, limit: MOST_LISTED })).find(({ revoked }) => !revoked);
+  if (key) throw budgetInUse(id, { kind: "key", id: key.id });
+  const child = (await everyPage((page) => store.listBudgets(page))).find(({ parent }) => parent === id);
+  if (child) throw budgetInUse(id, { kind: "budget", id: child.id });
+  if (held > 0) throw budgetInUse(id, "calls");
+}
 
 const PERIODS: readonly BudgetPeriod[] = ["day", "week", "month"];
 

@@ -128,6 +128,12 @@ function currencyIn(recorded: string | undefined, given: string | undefined): st
   return given ?? recorded;
 }
 
+/** Names the latest call, which is in another currency than a user has given. */
+export function ofOtherCurrency({ requestId, at, currency, modelAsked }: RecordedCall, given: string): string {
+  const model = modelAsked === undefined ? "" : `, of the model ${oneLine(modelAsked)}`;
+  return `The latest call is recorded in ${currency}, not ${given}: ${oneLine(requestId)}, at ${new Date(at).toISOString()}${model}.`;
+}
+
 /**
  * Returns a report with the currency that a user names, for calls that were recorded without one.
  *

@@ -13,11 +13,10 @@ import { describeProblem, noteOfEnvFile, placeOf, UsageError } from "../stores/o
 import { asTold, listCsv, listText, textOf } from "./answers.ts";
 import { AUDIT_COMMANDS } from "./audit-commands.ts";
 import { BUDGET_COMMANDS } from "./budget-commands.ts";
-import { argument } from "./call-admin.ts";
+import { argument, ofOtherCurrency } from "./call-admin.ts";
 import { CALL_COMMANDS } from "./call-commands.ts";
 import { masked } from "./change-log.ts";
 import {
-  assertMeant,
   type Command,
   CommandError,
   INSTEAD_OF_EMPTY,
@@ -271,11 +270,12 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const noted = needsNoted ? await notedCurrency(opened.audit) : undefined;
     if (currency !== undefined && recorded === undefined) noteCode(currency, values, env, warn);
     const other = found.syntax.hasNoAmounts ? undefined : otherCurrency(currency, latest, noted);
-    if (other && amount !== undefined && !values.yes) await assertMeant(other.ofChange, values, terminal);
+    // A command asks about an amount after it has checked the change.
+    const currencyDoubt = amount === undefined || values.yes ? undefined : other?.ofChange;
     // JSON has no place for a note, and only that of usage has money.
-    else if (other?.ofReport !== undefined && values.json && found.name === "usage")
+    if (other?.ofReport !== undefined && amount === undefined && values.json && found.name === "usage")
       throw new UsageError(other.ofReport);
-    else if (other) warn?.(amount === undefined ? other.ofList : other.ofChange);
+    if (other && currencyDoubt === undefined) warn?.(amount === undefined ? other.ofList : other.ofChange);
     // An empty code says that units are meant.
     if (code === undefined && units > 0)
       noteUnits(units, latest ?? (noted === undefined ? undefined : { currency: noted }), warn);
@@ -283,7 +283,12 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const logged = loggedStore(keyAdmin(opened.store), opened, by, (error) => {
       warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
     });
-    const answer = await work(logged.keys, { ...opened, store: logged.store });
+    const answer = await work(logged.keys, {
+      ...opened,
+      store: logged.store,
+      currencyDoubt,
+      countsUnits: code === "",
+    });
     if (!answer) return;
     const shown = await asTold(answer, opened.store);
     const { csv, spreadsheet } = csvOf(values);
@@ -386,9 +391,7 @@ function otherCurrency(
       ofChange: `Amounts were given in ${code} before. With this one, all of them count in ${given}.`,
       ofList: `Amounts were given in ${code}, and are shown as ${given}.`,
     };
-  const { requestId, at, modelAsked } = latest;
-  const model = modelAsked === undefined ? "" : `, of the model ${oneLine(modelAsked)}`;
-  const cause = `The latest call is recorded in ${code}, not ${given}: ${oneLine(requestId)}, at ${new Date(at).toISOString()}${model}.`;
+  const cause = ofOtherCurrency(latest, given);
   return {
     ofReport: `${cause} For a report in ${code}, write --currency "".`,
     ofChange: `${cause} An amount in ${given} is right only if your gateway's prices are in ${given}.`,
@@ -484,8 +487,13 @@ function parse(args: readonly string[]) {
 function assertArguments({ name, syntax, operands: given }: Found): void {
   const { operands: names = [], options = [] } = syntax;
   const required = names.filter((operand) => !operand.startsWith("["));
-  const empty = required.find((_, at) => given[at] === "");
-  if (empty !== undefined) throw new UsageError(`${name} needs ${empty}, not an empty text.`);
+  const empty = names.find((_, at) => given[at] === "");
+  if (empty !== undefined)
+    throw new UsageError(
+      required.includes(empty)
+        ? `${name} needs ${empty}, not an empty text.`
+        : `${empty.replaceAll(/[[\]]/g, "")} must not be empty, as with a shell variable that is not set.`,
+    );
   if (given.length >= required.length && given.length <= names.length) return;
   const usage = [name, ...names, ...(options.length > 0 ? ["[options]"] : [])].join(" ");
   throw wrongArguments(name, usage, names, given, options.includes("id"));
@@ -498,7 +506,6 @@ const OTHER_DATABASE =
 /** Reads the choices of `init`, and asks for those that the command line leaves open, after it has checked the others. */
 async function projectOf([folder = "."]: readonly string[], values: Values, { ask }: Terminal): Promise<NewProject> {
   const { yes = false, force = false } = values;
-  if (folder === "") throw new UsageError("The folder must have a name. A dot is this folder.");
   const isMysql = /^(?:mysql|mariadb)$/i.test(values.database ?? "");
   const named = {
     server: wordOf("--server", values.server, SERVERS),

@@ -240,16 +240,26 @@ export async function assertStaysLimited(
   return words === undefined && !values.yes ? isLimitedWithout(taken) : undefined;
 }
 
-/** Asks, as `assertMeant` does, before a doubtful change of an amount. */
+/**
+ * Asks, as `assertMeant` does, before a doubtful change of an amount.
+ *
+ * @param change What the amount changes. Undefined for an amount whose currency alone may be a mistake.
+ * @param possible Rejects for a change that the store would refuse: nobody is asked about such a change.
+ */
 export async function assertAmount(
-  change: AmountChange,
+  change: AmountChange | undefined,
   values: Values,
   terminal: Pick<Terminal, "ask">,
+  { currencyDoubt }: Pick<Opened, "currencyDoubt">,
+  possible: () => Promise<unknown>,
 ): Promise<void> {
   const { currency } = values;
   const amount = (units: number): string => unitsInWords(units, currency);
-  const words = doubtInWords(change, { amount, currency });
-  if (words !== undefined) await assertMeant(words, values, terminal);
+  const doubts = [currencyDoubt, change && doubtInWords(change, { amount, currency })].filter(
+    (words) => words !== undefined,
+  );
+  if (doubts.length > 0) await possible();
+  for (const words of doubts) await assertMeant(words, values, terminal);
 }
 
 /** Says how an amount of a key or a budget was changed, for the first line of the answer. */
@@ -266,4 +276,12 @@ export function doneInWords(
   return `${isAdded ? "Added" : "Took"} ${amount} ${isAdded ? "to" : "from"} ${oneLine(id)}. Granted: ${all}. Available: ${rest}.`;
 }
 
-type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
+/** A store that a command works on. */
+export interface Opened extends OpenedStore {
+  /** Says what an amount in the given currency means after those in another one. Undefined for a command line that needs no such question. */
+  readonly currencyDoubt?: string | undefined;
+  /** True for an empty currency, which says that all amounts are units. */
+  readonly countsUnits: boolean;
+}
+
+type Work = (keys: KeyAdmin, opened: Opened) => Promise<object | void>;

@@ -6,7 +6,7 @@ import { moneyOf } from "../model/money.ts";
 import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import { isDay } from "../stores/calls.ts";
-import { MOST_LISTED } from "../stores/durable.ts";
+import { type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { notedCurrency } from "../stores/noted-currency.ts";
@@ -21,6 +21,7 @@ import {
   type Command,
   CommandError,
   INSTEAD_OF_EMPTY,
+  type Opened,
   type Terminal,
   type Values,
   type Words,
@@ -45,6 +46,7 @@ import { idMeant, meant } from "./meant.ts";
 import { doubtInWords, isLittle, littleInWords, metadataDoubt, revokedInWords } from "./much.ts";
 import { idsInWords } from "./names.ts";
 import { latestCall, type OpenedStore } from "./open-store.ts";
+import { assertHasQuota, assertLacksQuota, assertNewKey, keyIn } from "./possible.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
 
 /** Returns a command that pauses a key, or lets it work again, and shows it. */
@@ -89,11 +91,17 @@ const changingQuota = (verb: "grant" | "lower", about: string, nextStep: (budget
   options: ["yes"],
   read([id = "", text = ""], values, terminal) {
     const units = unitsOf("AMOUNT", text, values.currency, readAddition);
-    return async (keys, { store }) => {
-      const before = verb === "grant" ? await store.report(id) : undefined;
-      if (before && !before.unlimited)
-        await assertAmount({ added: units, given: before.granted ?? 0, to: "key" }, values, terminal);
-      const key = await keys[verb](id, units).catch((error: unknown) => instead(error, id, store, nextStep));
+    return async (keys, opened) => {
+      const { store } = opened;
+      const change = async (): Promise<KeyReport> => {
+        const before = verb === "grant" ? await store.report(id) : undefined;
+        const addition =
+          before && !before.unlimited ? ({ added: units, given: before.granted ?? 0, to: "key" } as const) : undefined;
+        const possible = () => assertHasQuota(store, id, verb === "lower" ? units : 0);
+        await assertAmount(addition, values, terminal, opened, possible);
+        return keys[verb](id, units);
+      };
+      const key = await change().catch((error: unknown) => instead(error, id, store, nextStep));
       if (!values.json) terminal.print(doneInWords(verb === "grant", units, key, values.currency));
       return key;
     };
@@ -125,8 +133,9 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         ...given({ id, budget }),
         ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
       };
-      return async (keys, { calls }): Promise<KeyMade> => {
-        await assertAmount({ first: key.granted ?? 0 }, all, terminal);
+      return async (keys, opened): Promise<KeyMade> => {
+        const { store, calls } = opened;
+        await assertAmount({ first: key.granted ?? 0 }, all, terminal, opened, () => assertNewKey(store, key));
         const notes = await notesOf({ keys, calls }, key);
         // Ask the store for nothing more: if that failed, the secret would be lost.
         const made = keyMade(await keys.create(key), key);
@@ -160,13 +169,18 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
-      return async (keys, { store, calls }) => {
+      return async (keys, opened) => {
+        const { store, calls } = opened;
         const notes = await notesOf({ keys, calls }, changes, id);
         const before = granted === undefined ? undefined : await store.report(id);
-        const isExpected =
-          quota === null && before ? await assertStaysLimited("quota", before, all, terminal) : undefined;
-        if (quota !== null && before?.unlimited) await assertAmount({ quota }, all, terminal);
-        const key = await keys.update(id, changes, isExpected).catch((error: unknown) => {
+        const change = async (): Promise<KeyReport> => {
+          const isExpected =
+            granted === "none" ? await assertStaysLimited("quota", await keyIn(store, id), all, terminal) : undefined;
+          const given = quota !== null && before?.unlimited ? { quota } : undefined;
+          await assertAmount(given, all, terminal, opened, () => assertLacksQuota(store, id));
+          return keys.update(id, changes, isExpected);
+        };
+        const key = await change().catch((error: unknown) => {
           if (!isConflict(error) || quota === null || !before || before.unlimited || before.revoked) throw error;
           const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
           throw new CommandError(
@@ -189,9 +203,9 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     options: ["overlap", "yes"],
     read([id = ""], { overlap, ...values }, terminal) {
       const rotation = overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) };
-      return async (keys) => {
+      return async (keys, { store }) => {
         if (rotation.overlapMs === 0) {
-          await keys.usage(id);
+          await keyIn(store, id);
           const words = `The older secrets of the key ${oneLine(id)} end at once: calls with them are refused.`;
           await assertMeant(words, values, terminal);
         }
@@ -422,11 +436,11 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
 async function doubtsIn(
   lines: readonly KeyLine[],
   { currency, update }: Pick<Values, "currency" | "update">,
-  { calls, audit, store }: OpenedStore,
+  { calls, audit, store, countsUnits }: Opened,
 ): Promise<readonly WrongLine[]> {
   // Calls that were recorded without a currency are counted in units.
   const latest = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
-  const code = currency ?? latest.currency;
+  const code = countsUnits ? undefined : (currency ?? latest.currency);
   if (code === undefined) return [];
   const amount = (units: number): string => moneyOf(units, code);
   const doubtful = lines.flatMap(({ line, key }) => {

@@ -105,6 +105,10 @@ const unlimitedWords = (limit: string, id: string): string =>
 const untoldWords = (names: string): string =>
   `Nothing tells yet whether a gateway has the ${names}: no call was answered. A gateway without a model refuses its calls.`;
 
+/** The refusals of a change for what is not there any more. */
+const noBudgetWords = (id: string): string => `There is no budget of the id ${id}.`;
+const revokedWords = (id: string): string => `The API key ${id} is revoked.`;
+
 /** The refusal of an import for a key that is there already. */
 const knownWords = (id: string): string => `An API key of the id ${id} is known already.`;
 
@@ -746,6 +750,14 @@ describe("polygate keys", () => {
     // The currency of an earlier amount is known, too.
     await polygate(["keys", "create", "--id", "first", "--granted", "1", "--currency", "usd"], env);
     expect(await polygate(["keys", "import"], env, lines)).toEqual(refused);
+    // An empty currency says that units are meant, as in every command.
+    for (const [args, currency] of [
+      [["--currency", ""], undefined],
+      [["--dry-run"], ""],
+    ] as const)
+      expect(
+        await polygate(["keys", "import", "--dry-run", ...args], { ...env, POLYGATE_CURRENCY: currency }, lines),
+      ).toMatchObject({ code: 0, stdout: expect.stringContaining("An import would make 4 keys") });
     expect(await polygate(["keys", "list"], env)).toMatchObject({
       code: 0,
       stderr: "Amounts are units, millionths of USD. For money, add --currency usd.\n",
@@ -985,6 +997,11 @@ describe("polygate keys", () => {
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
     await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more\.$/);
+    // Only the lines that the error names are searched for their first wrong character.
+    const { wrong } = readLines(many);
+    expect(wrong.flatMap(({ character, line }) => (character === undefined ? [] : line))).toEqual(
+      wrong.slice(0, 10).map(({ line }) => line),
+    );
     expect(await run("", "list")).toEqual(["There are no keys to list."]);
   });
 
@@ -2647,9 +2664,81 @@ describe("polygate budgets", () => {
       { id: "a-third", spent: 29, percentSpent: 29 },
       { id: "little", percentSpent: 0 },
       { id: "lowered", amount: 400, granted: 400, spent: 500, gap: 100, percentSpent: 125 },
-      { id: "none", percentSpent: 100 },
+      // Nothing has no shares.
+      { id: "none", percentSpent: null },
       { id: "over", spent: 25, overdraft: 15, percentSpent: 250 },
     ]);
+  });
+
+  it.each([
+    ["keys import", "FILE"],
+    ["budgets periods", "ID"],
+    ["init", "FOLDER"],
+  ])("refuses an empty text in %s, which would be taken for none or for any", async (command, operand) => {
+    expect(await polygate([...command.split(" "), ""], { POLYGATE_STORE: store })).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `${operand} must not be empty, as with a shell variable that is not set.\n`,
+    });
+  });
+
+  it("shows no share of a budget without any units", async () => {
+    await budgets("create", "none", "--amount", "0");
+    expect(await budgets("usage", "none")).toMatch(/^spent %: -$/m);
+    expect(JSON.parse(await budgets("usage", "none", "--json"))).toMatchObject({ spent: 0, percentSpent: null });
+    expect(await budgets("list", "--csv")).toMatch(/^none,none,,0,0,0,,0,/m);
+  });
+
+  it("refuses what the store would refuse before it asks whether a change is meant", async () => {
+    const large = ["--granted", "50000000", "--currency", "usd"];
+    const amount = ["--amount", "50000000", "--currency", "usd"];
+    await keys("create", "--id", "anna", "--granted", "1", "--currency", "usd");
+    await keys("create", "--id", "gone");
+    await keys("revoke", "gone", "--yes");
+    await keys("create", "--id", "lost", "--granted", "0");
+    await keys("revoke", "lost", "--yes");
+    await budgets("create", "team", "--amount", "0");
+    await budgets("create", "used", "--amount", "0", "--parent", "team");
+    await keys("create", "--id", "user", "--budget", "used");
+    await budgets("create", "old", "--amount", "0");
+    await budgets("remove", "old", "--yes");
+    const euros = ["--currency", "eur"];
+    for (const [args, refusal] of [
+      [["keys", "create", "--budget", "nobody", ...large], noBudgetWords("nobody")],
+      [["keys", "create", "--id", "anna", ...large], "An API key of the id anna is known already."],
+      [["keys", "create", "--id", " anna", ...large], "A key's id must be 1 to 190 plain characters."],
+      [["keys", "update", "gone", ...large], revokedWords("gone")],
+      [["keys", "update", "lost", "--granted", "none"], revokedWords("lost")],
+      [["keys", "grant", "lost", "50000000", "--currency", "usd"], revokedWords("lost")],
+      [["keys", "rotate", "gone", "--overlap", "0s"], revokedWords("gone")],
+      [["budgets", "create", "new", "--parent", "nobody", ...amount], noBudgetWords("nobody")],
+      [["budgets", "create", "team", ...amount], "A budget of the id team is known already."],
+      [["budgets", "create", "old", ...amount], "The budget old was removed. Choose another id: its history stays."],
+      [["budgets", "update", "old", ...amount], noBudgetWords("old")],
+      [["budgets", "top-up", "old", "50000000", "--currency", "usd"], noBudgetWords("old")],
+      [["budgets", "unassign", "gone"], revokedWords("gone")],
+      [["budgets", "remove", "used"], "The budget used cannot be removed: the key user draws on it."],
+      [["budgets", "remove", "team"], "The budget team cannot be removed: the budget used draws on it."],
+      // Another currency than that of earlier amounts is asked about, too.
+      [["keys", "grant", "nobody", "5", ...euros], "There is no API key of the id nobody."],
+      [["keys", "lower", "anna", "5", ...euros], "The key anna has only 1.00 EUR available."],
+      [
+        ["keys", "grant", "user", "5", ...euros],
+        "The API key user has no quota of its own: it draws on the budget used.",
+      ],
+      [["keys", "update", "anna", "--granted", "5", ...euros], "The API key anna has a quota already."],
+      [["budgets", "lower", "team", "5", ...euros], "The budget team has only 0.00 EUR available."],
+      [["budgets", "update", "nobody", "--amount", "5", ...euros], noBudgetWords("nobody")],
+    ] as const) {
+      const told: string[] = [];
+      const ask = async (question: string): Promise<string> => {
+        told.push(question);
+        return "n";
+      };
+      const env = { POLYGATE_STORE: store };
+      const code = await exitCodeOf(args, { ...terminal, env, ask, warn: (line) => void told.push(line) });
+      expect([args, code, told]).toEqual([args, 1, [expect.stringContaining(refusal)]]);
+    }
   });
 
   it("lists ended periods, of one budget by its name or of all in a month, and keys as CSV", async () => {
@@ -3133,13 +3222,14 @@ describe("polygate budgets", () => {
     });
     const k = ["--id", "k", "--granted", "5"];
     await run("keys", "create", ...k.with(1, "e"), "--currency", "eur");
+    await run("keys", "create", "--id", "open");
     const withAmount = [
       ["budgets", "create", "b2", "--amount", "0"],
       ["budgets", "update", "b1", "--amount", "300"],
       ["budgets", "top-up", "b1", "5"],
       ["budgets", "lower", "b1", "5"],
       ["keys", "create", ...k],
-      ["keys", "update", "e", "--granted", "5"],
+      ["keys", "update", "open", "--granted", "5"],
       ["keys", "grant", "e", "5"],
       ["keys", "lower", "e", "5"],
     ];

@@ -420,6 +420,40 @@ describe("adminHandler", () => {
     expect((await ask(method, path, body)).body.error).toMatchObject({ code: "not_found" });
   });
 
+  it("refuses what the store would refuse before it asks for a confirmation", async () => {
+    const ask = asking({ gateway: { health: unasked, currency: "USD" } });
+    const confirm = { confirm: "true" };
+    for (const [id, body] of [
+      ["anna", { granted: 0 }],
+      ["open", {}],
+      ["gone", { granted: 0 }],
+    ] as const)
+      await ask("POST", "/keys", { id, ...body }, confirm);
+    await ask("POST", "/keys/gone/revoke");
+    await ask("POST", "/budgets", { id: "team", amount: 0 });
+    await ask("POST", "/budgets", { id: "old", amount: 0 });
+    await ask("DELETE", "/budgets/old");
+    for (const [method, path, body, status, code] of [
+      ["POST", "/keys", { id: "anna", granted: 5 }, 409, "conflict"],
+      ["POST", "/budgets", { id: "team", amount: 5 }, 409, "conflict"],
+      ["POST", "/budgets", { id: "old", amount: 5 }, 409, "conflict"],
+      ["PATCH", "/budgets/old", { amount: 5 }, 404, "not_found"],
+      ["POST", "/budgets/team/lower", { units: 5 }, 400, "limit_reached"],
+      ["PATCH", "/keys/anna", { granted: 5 }, 409, "conflict"],
+      ["PATCH", "/keys/gone", { granted: null }, 409, "conflict"],
+      ["POST", "/keys/gone/grant", { units: 5 }, 409, "conflict"],
+      ["POST", "/keys/open/grant", { units: 5 }, 409, "conflict"],
+      ["POST", "/keys/anna/lower", { units: 5 }, 400, "limit_reached"],
+      ["PUT", "/keys/gone/budget", { budget: null }, 409, "conflict"],
+    ] as const) {
+      const answer = await ask(method, path, body);
+      const asked = [method, path, answer.status, answer.body.error?.code];
+      expect(asked).toEqual([method, path, status, code]);
+      // With a confirmation, the answer is the same.
+      expect((await ask(method, path, body, confirm)).body).toEqual(answer.body);
+    }
+  });
+
   it("asks for amounts of a hundred times the number in a currency without decimals", async () => {
     for (const [currency, factor] of [
       ["JPY", 100],
@@ -1190,7 +1224,13 @@ describe("recorded calls", () => {
     for (const format of ["json", "csv"])
       expect(await ask("GET", `/usage?currency=eur&format=${format}`)).toMatchObject({
         status: 400,
-        body: { error: { message: "The currency must be USD, in which calls are recorded, not EUR." } },
+        body: {
+          error: {
+            message: expect.stringMatching(
+              /^The latest call is recorded in USD, not EUR: req_\w+, at 20\S+Z, of the model \S+\. For a report in USD, leave out currency\.$/,
+            ),
+          },
+        },
       });
     const [today = ""] = new Date().toISOString().split("T");
     const ofMonth = await ask("GET", `/usage?by=month,day&month=${today.slice(0, 7)}`);
@@ -1398,8 +1438,8 @@ describe("recorded calls", () => {
     ["/usage?charged=1", "charged: "],
     ["/usage?spreadsheet=lotus", "spreadsheet: "],
     ["/usage?format=xml", "format: "],
-    ["/usage?format=csv&currency=dollars", "currency must be"],
-    ["/usage?currency=dollars", "currency must be a code of three letters"],
+    ["/usage?format=csv&currency=dollars", "currency: must be a code of three letters, such as usd."],
+    ["/usage?currency=dollars", "currency: must be a code of three letters, such as usd."],
     ["/usage?format=json&spreadsheet=excel", "Choose format=json, or a spreadsheet."],
     ["/calls?since=5&until=4", "list: since must not be after until, but 5 is after 4"],
     ["/usage?key=%00", "key must be plain text"],

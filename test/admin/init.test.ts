@@ -158,7 +158,11 @@ describe("polygate init", () => {
       /^init takes no --databse\. Did you mean --database\? It takes --server, /,
     ],
     ["an option of other commands", ["--yes", "--store", "sqlite:x"], /^init takes no --store\. It takes --server, /],
-    ["a folder without a name", ["", "--yes"], /^The folder must have a name\. A dot is this folder\.$/],
+    [
+      "a folder without a name",
+      ["", "--yes"],
+      /^FOLDER must not be empty, as with a shell variable that is not set\.$/,
+    ],
     [
       "two folders",
       ["one", "two", "--yes"],

@@ -2,17 +2,15 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
-import { currencyCode } from "../../model/money.ts";
-import { quoted } from "../../options.ts";
 import type { BudgetReport } from "../../stores/budgets.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
 import { budgetTold, listCsv, type PeriodTold } from "../answers.ts";
+import { assertHasUnits, assertNewBudget, budgetIn } from "../possible.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   assertAmount,
-  budgetIn,
   elsewhere,
   FILE,
   ID,
@@ -24,7 +22,6 @@ import {
   PAGE,
   paged,
   pageOf,
-  refused,
   SOME_UNITS,
   SIZE,
   TEXT,
@@ -72,7 +69,7 @@ const BUDGET = v.object({
   overdraft: UNITS,
   estimated: UNITS,
   spent: UNITS,
-  percentSpent: UNITS,
+  percentSpent: v.nullable(UNITS),
 });
 
 const { amount: _amount, ...PERIOD_BOOKS } = BUDGET.entries;
@@ -108,9 +105,12 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     tagged: true,
     async run(desk, { body, isConfirmed }) {
       const { store } = desk;
-      const { id, amount: first, parent: budget } = body;
-      await assertAmount(desk, { isConfirmed }, "amount", body, { change: { first }, budget });
-      const added = await unlessTaken(Promise.resolve(store.addBudget?.(body)), async () => store.budgetReport?.(id));
+      const { id, amount: first } = body;
+      const adding = async (): Promise<BudgetReport | undefined> => {
+        await assertAmount(desk, { isConfirmed }, "amount", body, { first }, () => assertNewBudget(store, body));
+        return store.addBudget?.(body);
+      };
+      const added = await unlessTaken(adding(), async () => store.budgetReport?.(id));
       return { ...tellBudget(id, added), made: id };
     },
   }),
@@ -148,11 +148,8 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
         if (!isCsv || query.limit !== undefined) break;
       } while (next !== null && periods.length < MOST_ROWS);
       if (!isCsv) return { body: { data: periods, next } };
-      const code = currency === undefined ? undefined : currencyCode(currency);
-      if (currency !== undefined && code === undefined)
-        throw refused(400, `currency must be a code of three letters, such as usd, not ${quoted(currency)}.`);
       const fileName = `periods-${id.replaceAll(/[^\w.-]/g, "_").slice(0, LONGEST_FILE_NAME)}.csv`;
-      return { csv: { text: listCsv("periods", periods, code, spreadsheet, clock.now()), fileName } };
+      return { csv: { text: listCsv("periods", periods, currency, spreadsheet, clock.now()), fileName } };
     },
   }),
   operation({
@@ -169,9 +166,9 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     async run(desk, { id, body, isConfirmed, ifMatch }) {
       const { amount } = body;
       const expected = expects(ifMatch, tagOfBudget);
-      const before = amount === undefined ? undefined : await budgetIn(desk, id);
+      const before = amount === undefined ? undefined : await desk.store.budgetReport?.(id);
       if (amount !== undefined && before && expected.holds(before))
-        await assertAmount(desk, { isConfirmed }, "amount", body, { change: { amount, before } });
+        await assertAmount(desk, { isConfirmed }, "amount", body, { amount, before }, () => budgetIn(desk.store, id));
       return expected.in(async () => tellBudget(id, await desk.store.updateBudget?.(id, body, expected.holds)));
     },
   }),
@@ -191,10 +188,12 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
         const { units } = body;
-        const { granted: given } = await budgetIn(desk, id);
-        const change = verb === "top-up" ? ({ added: units, given, to: "budget" } as const) : undefined;
-        await assertAmount(desk, { isConfirmed }, "units", body, { change });
-        return tellBudget(id, await desk.store[verb === "top-up" ? "topUpBudget" : "lowerBudget"]?.(id, units));
+        const { granted: given } = await budgetIn(desk.store, id);
+        const isAdded = verb === "top-up";
+        const change = isAdded ? ({ added: units, given, to: "budget" } as const) : undefined;
+        const possible = () => assertHasUnits(desk.store, id, isAdded ? 0 : units);
+        await assertAmount(desk, { isConfirmed }, "units", body, change, possible);
+        return tellBudget(id, await desk.store[isAdded ? "topUpBudget" : "lowerBudget"]?.(id, units));
       },
     }),
   ),

@@ -5,12 +5,13 @@ import { given } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
+import { type KeyReport, MOST_LISTED, revokedKey } from "../../stores/durable.ts";
 import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
 import { asTold, keyMade } from "../answers.ts";
-import { withoutNulls } from "../key-admin.ts";
+import { type IssuedKey, withoutNulls } from "../key-admin.ts";
 import { isRevokedAlready, KEY_STATES, type KeyShown } from "../key-state.ts";
 import { isLimitedWithout, metadataDoubt, revokedInWords, unlimitedInWords, unlimitedWithout } from "../much.ts";
+import { assertHasQuota, assertLacksQuota, assertNewKey } from "../possible.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   type AdminGateway,
@@ -145,12 +146,16 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     async run(desk, { body, isConfirmed }) {
       const { keys, store, clock, gateway } = desk;
       const key = withoutNulls(body);
-      const { id = "", granted: first = 0, budget } = key;
+      const { id = "", granted: first = 0 } = key;
       assertAhead(key.expiresAt, clock);
       assertSound(gateway, newKeyOf(id, key).key);
-      await assertAmount(desk, { isConfirmed }, "granted", body, { change: { first }, budget });
-      const models = await noteOfModels(desk, key.models);
-      const made = keyMade(await unlessTaken(keys.create(key), () => store.report(id)), body);
+      let models: string | undefined;
+      const making = async (): Promise<IssuedKey> => {
+        await assertAmount(desk, { isConfirmed }, "granted", body, { first }, () => assertNewKey(store, key));
+        models = await noteOfModels(desk, key.models);
+        return keys.create(key);
+      };
+      const made = keyMade(await unlessTaken(making(), () => store.report(id)), body);
       const note = noteOf(made.unlimited && noteOfUnlimited(made.id), models, metadataDoubt(key.metadata));
       return { body: { ...made, ...note }, made: made.id };
     },
@@ -181,11 +186,11 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
       if (before) assertSound(gateway, changedKeyOf(before, body), before);
-      let isLimited: ReturnType<typeof assertStaysLimited>;
+      let isLimited: ReturnType<typeof isLimitedWithout> | undefined;
       if (before && expected.holds(before)) {
         const { granted } = body;
         const quota = before.unlimited && typeof granted === "number" ? { quota: granted } : undefined;
-        await assertAmount(desk, { isConfirmed }, "granted", body, { change: quota });
+        await assertAmount(desk, { isConfirmed }, "granted", body, quota, () => assertLacksQuota(store, id));
         if (granted === null) isLimited = assertStaysLimited({ isConfirmed }, "quota", before);
       }
       const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
@@ -269,11 +274,13 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       tagged: true,
       async run(desk, { id, body, isConfirmed }) {
         const before = await desk.keys.usage(id);
+        const isAdded = verb === "grant";
         const change =
-          verb === "grant" && !before.unlimited
+          isAdded && !before.unlimited
             ? ({ added: body.units, given: before.granted ?? 0, to: "key" } as const)
             : undefined;
-        await assertAmount(desk, { isConfirmed }, "units", body, { change });
+        const possible = () => assertHasQuota(desk.store, id, isAdded ? 0 : body.units);
+        await assertAmount(desk, { isConfirmed }, "units", body, change, possible);
         return tellKey(desk, await desk.keys[verb](id, body.units));
       },
     }),
@@ -359,6 +366,7 @@ function assertStaysLimited(
   taken: "quota" | "budget",
   key: KeyReport | undefined,
 ): ((key: ApiKey) => boolean) | undefined {
+  if (key?.revoked) throw revokedKey(key.id);
   assertMeant(asked, key && unlimitedWithout(taken, { ...key, hasQuota: !key.unlimited }));
   return asked.isConfirmed ? undefined : isLimitedWithout(taken);
 }

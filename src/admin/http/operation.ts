@@ -2,7 +2,7 @@
 
 import { HTTPError } from "h3";
 import * as v from "valibot";
-import { moneyOf, unitsInWords } from "../../model/money.ts";
+import { currencyCode, moneyOf, unitsInWords } from "../../model/money.ts";
 import type { UnitsLimit } from "../../model/refused-units.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
@@ -10,9 +10,8 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import type { BudgetReport } from "../../stores/budgets.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
-import { NO_SUCH_BUDGET, NO_SUCH_KEY, noSuchBudget, unknownIdIn } from "../../stores/ledger.ts";
+import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import { notedCurrency } from "../../stores/noted-currency.ts";
 import type { CallAdmin } from "../call-admin.ts";
 import { masked } from "../change-log.ts";
@@ -163,15 +162,22 @@ export const PAGE: { readonly after: v.ExactOptionalSchema<typeof TEXT, undefine
   limit: LIMIT,
 };
 
+/** The code of a currency, which is read in capitals. */
+const CURRENCY: v.GenericSchema<string, string> = v.pipe(
+  v.string(),
+  v.check((text) => currencyCode(text) !== undefined, "must be a code of three letters, such as usd"),
+  v.toUpperCase(),
+);
+
 /** The choices of an answer that may be CSV. */
 export const FILE: {
   readonly format: v.ExactOptionalSchema<v.PicklistSchema<readonly ["json", "csv"], undefined>, undefined>;
   readonly spreadsheet: v.ExactOptionalSchema<v.PicklistSchema<typeof SPREADSHEETS, undefined>, undefined>;
-  readonly currency: v.ExactOptionalSchema<typeof TEXT, undefined>;
+  readonly currency: v.ExactOptionalSchema<typeof CURRENCY, undefined>;
 } = {
   format: v.exactOptional(v.picklist(["json", "csv"])),
   spreadsheet: v.exactOptional(v.picklist(SPREADSHEETS)),
-  currency: v.exactOptional(TEXT),
+  currency: v.exactOptional(CURRENCY),
 };
 
 /** True for a query with the format CSV or a spreadsheet, and for one without a format whose client accepts CSV. */
@@ -225,14 +231,15 @@ export const unitsAndMoney = (units: number, currency: string | undefined): stri
  *
  * @param body The body of the request. Nothing is asked unless it has units in the field.
  * @param change What the amount changes. Undefined for units that are taken.
- * @param budget The id of a budget that must be there: an unknown one is refused before anything is asked.
+ * @param possible Rejects for a change that the store would refuse: such a change is refused before anything is asked.
  */
 export async function assertAmount<Field extends UnitsField>(
   desk: Desk,
   asked: Pick<Asked, "isConfirmed">,
   field: Field,
   body: { readonly [Name in Field]?: number | null },
-  { change, budget }: { readonly change?: AmountChange | undefined; readonly budget?: string | undefined },
+  change: AmountChange | undefined,
+  possible: () => Promise<unknown>,
 ): Promise<void> {
   const written = body[field];
   if (asked.isConfirmed || typeof written !== "number") return;
@@ -241,7 +248,7 @@ export async function assertAmount<Field extends UnitsField>(
   const doubt = change && doubtInWords(change, { amount, currency });
   const isMistake = currency !== undefined && isLittle(written, field, currency);
   const words = doubt ?? (isMistake ? littleInWords(written, currency) : undefined);
-  if (words !== undefined && budget !== undefined) await budgetIn(desk, budget);
+  if (words !== undefined) await possible();
   assertMeant(asked, words);
 }
 
@@ -284,13 +291,6 @@ export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promi
     if (found) throw refused(409, (found as { removed?: true }).removed ? error.message : "This id is taken.");
     throw error;
   }
-}
-
-/** Returns a budget that can be changed. Throws for an unknown or removed one, as a change of it does. */
-export async function budgetIn({ store }: Pick<Desk, "store">, id: string): Promise<BudgetReport> {
-  const budget = await store.budgetReport?.(id);
-  if (!budget || budget.removed) throw noSuchBudget(id);
-  return budget;
 }
 
 /** Says what to do about a secret that was taken for an id. */
