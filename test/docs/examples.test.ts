@@ -727,7 +727,7 @@ describe("litellm.ts", () => {
       import { keyAdmin } from "polygate/admin";
       import { openStores } from "polygate/stores";
       process.env.OPENAI_API_KEY = process.env.ANTHROPIC_API_KEY = "sk-1";
-      const { default: server } = await import("./litellm.ts");
+      const { default: server } = await import(${JSON.stringify("./litellm.ts")});
       const stores = await openStores("sqlite:secrets.db", { migrate: true });
       const { quotas } = stores.ports;
       const token = (secret) => createHash("sha256").update(secret).digest("hex");
