@@ -3,7 +3,7 @@
 import { GatewayError } from "./errors.ts";
 import type { AnyEndpoint, LazyEndpoint, QueryEndpoint } from "./formats/format.ts";
 import { type Answer, jsonAnswer, type SocketHandler, toResponse, withoutBody } from "./http/answer.ts";
-import { asRequest, newRequestId, pathIn, pathOf } from "./http/request.ts";
+import { fetched, newRequestId, pathIn, pathOf } from "./http/request.ts";
 import { aboveVersion } from "./options.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
@@ -148,10 +148,12 @@ export class Routes {
         if (!endpoint) return undefined;
         return acceptSocket(this.#services, this.#parts, { endpoint, request, prefix, mounted });
       },
-      fetch: async (input, init) => {
-        const request = asRequest(input, init);
-        return handle(request) ?? toResponse(await this.#wrongAddress(request, prefix));
-      },
+      fetch: (input, init) =>
+        fetched(
+          input,
+          init,
+          async (request) => handle(request) ?? toResponse(await this.#wrongAddress(request, prefix)),
+        ),
       errorResponse: (request, error) => {
         const match = find(request);
         if (!match) return undefined;

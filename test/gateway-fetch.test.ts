@@ -38,3 +38,33 @@ it("takes an address with init, and ignores what a server passes beside a reques
   expect((await gateway.fetch(request, { method: "DELETE", SECRET: "x" })).status).toBe(200);
   await expect(gateway.fetch("/v1/models")).rejects.toThrow(TypeError);
 });
+
+it("rejects like fetch once its signal is aborted, so that an SDK tells a timeout", async () => {
+  const asked = Promise.withResolvers<void>();
+  let calls = 0;
+  const silent = createGateway({
+    backend: {
+      async *chat() {
+        calls++;
+        asked.resolve();
+        await new Promise<never>(() => {});
+        yield "";
+      },
+    },
+    quotas: memoryQuotaStore([{ apiKey, granted: 10_000 }]),
+  });
+  const body = { model: "any", messages };
+  const client = new OpenAI({ apiKey, fetch: silent.fetch, maxRetries: 0 });
+  const aborted = new AbortController();
+  const answer = client.chat.completions.create(body, { signal: aborted.signal });
+  await asked.promise;
+  aborted.abort();
+  await expect(answer).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+  await expect(client.chat.completions.create(body, { timeout: 1 })).rejects.toBeInstanceOf(
+    OpenAI.APIConnectionTimeoutError,
+  );
+  const init = { method: "POST", body: JSON.stringify(body), signal: AbortSignal.abort(new Error("too late")) };
+  const before = calls;
+  await expect(silent.fetch("http://host/v1/chat/completions", init)).rejects.toThrow("too late");
+  expect(calls).toBe(before);
+});

@@ -66,9 +66,24 @@ export function bearerToken(headers: Headers): string | undefined {
   return token;
 }
 
-/** Returns a request that `fetch` would send. Of a request, `init` is ignored. */
-export const asRequest = (input: string | URL | Request, init: RequestInit | object | undefined): Request =>
-  typeof input === "string" || input instanceof URL ? new Request(input, init) : input;
+/**
+ * Answers like `fetch`: rejects once the signal of `init` is aborted, as SDKs expect it. Beside a request, `init` is ignored. A server that passes
+ * the request has no use for a rejection when its client is gone.
+ */
+export async function fetched(
+  input: string | URL | Request,
+  init: RequestInit | object | undefined,
+  answer: (request: Request) => Promise<Response>,
+): Promise<Response> {
+  if (typeof input !== "string" && !(input instanceof URL)) return answer(input);
+  const request = new Request(input, init);
+  const { signal } = request;
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    answer(request).then(resolve, reject);
+  });
+}
 
 /** The shortest key that is removed without its prefix, in characters: a shorter one may be a part of any word. */
 const MIN_BARE_LENGTH = 8;

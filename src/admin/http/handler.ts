@@ -7,7 +7,7 @@ import * as v from "valibot";
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
 import { consumedText } from "../../http/body.ts";
-import { asRequest, originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
+import { fetched, originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
 import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, tellHost, unknownName } from "../../options.ts";
@@ -209,9 +209,13 @@ class Admin {
       owns(request) ? this.#answer(app, root, request, mounted) : undefined;
     return {
       handle,
-      fetch: async (input, init) =>
-        handle(asRequest(input, init)) ??
-        this.#failed(new HTTPError({ status: 404, message: `The admin is at ${root}/.` })),
+      fetch: (input, init) =>
+        fetched(
+          input,
+          init,
+          async (request) =>
+            handle(request) ?? this.#failed(new HTTPError({ status: 404, message: `The admin is at ${root}/.` })),
+        ),
       answer: (request, mounted) => handle(request, mounted)?.then(answerOf),
       connect: () => undefined,
       errorResponse: (request, error) => (owns(request) ? this.#failed(error) : undefined),
