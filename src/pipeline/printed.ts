@@ -64,8 +64,9 @@ export function printRecovery(count: number): void {
 const FIRST_PRINTED = 3;
 const PRINT_EVERY_MS = 60_000;
 
-/** The most kinds that are remembered, and the most characters of a failure that tell its kind. */
+/** The most kinds that are told apart, the most that are remembered, and the most characters of a failure that tell its kind. */
 const MAX_KINDS = 100;
+const MAX_REMEMBERED = 200;
 const MAX_KIND_CHARS = 1_000;
 
 /**
@@ -77,14 +78,18 @@ export function repeatsPrinter(clock: Clock): PrintFailure {
   return (failure, told) => {
     // The host must read of each charge that the ledger does not have.
     if (failure.unsettled) return printFailure(failure, told);
-    const name = kindOf(failure, told);
-    const kind = kinds.get(name) ?? { times: 0, at: 0, unprinted: 0 };
-    // The kind becomes the latest, and the oldest one is forgotten.
-    kinds.delete(name);
-    kinds.set(name, kind);
-    for (const oldest of kinds.keys()) if (kinds.size > MAX_KINDS) kinds.delete(oldest);
     const now = clock.now();
-    if (kind.times >= FIRST_PRINTED && now >= kind.at && now < kind.at + PRINT_EVERY_MS) return void kind.unprinted++;
+    const isDue = ({ at }: { readonly at: number }): boolean => now < at || now >= at + PRINT_EVERY_MS;
+    let name = kindOf(failure, told);
+    if (!kinds.has(name) && kinds.size >= MAX_KINDS) {
+      for (const [one, known] of kinds) if (isDue(known)) kinds.delete(one);
+      // A caller may name a new model in each call.
+      if (kinds.size >= MAX_KINDS) name = sharedKindOf(failure);
+    }
+    const kind = kinds.get(name) ?? { times: 0, at: 0, unprinted: 0 };
+    kinds.set(name, kind);
+    for (const oldest of kinds.keys()) if (kinds.size > MAX_REMEMBERED) kinds.delete(oldest);
+    if (kind.times >= FIRST_PRINTED && !isDue(kind)) return void kind.unprinted++;
     const before = kind.unprinted > 0 ? `, like ${kind.unprinted} before it that are not printed` : "";
     Object.assign(kind, { times: kind.times + 1, at: now, unprinted: 0 });
     return printFailure(failure, before + told);
@@ -96,3 +101,6 @@ function kindOf({ error, upstream }: Failure, told: string): string {
   const kind = upstream ? JSON.stringify([error.code, { ...upstream, attempt: 0 }, mistakeOf(error)]) : told;
   return kind.slice(0, MAX_KIND_CHARS);
 }
+
+/** Returns the same text for failures of the same code and upstream. */
+const sharedKindOf = ({ error, upstream }: Failure): string => JSON.stringify([error.code, upstream?.name]);

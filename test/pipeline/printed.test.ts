@@ -284,14 +284,21 @@ describe("of the same kind", () => {
     expect(manual.pending).toBe(0);
   });
 
-  it("are counted for each model, and forgotten for the oldest of many", async () => {
+  it("are counted for each model, and together where callers name many", async () => {
     expect(await stage({ backend: failing(true) }).send(4)).toHaveLength(3);
-    const open = stage();
-    for (let model = 0; model < 100; model++) expect(await open.send(4, `m${model}`)).toHaveLength(3);
-    expect(await open.send(1, "m0")).toEqual([]);
-    expect(await open.send(1, "other")).toHaveLength(1);
-    // The kind that was not printed for the longest time has gone.
-    expect(await open.send(1, "m1")).toHaveLength(1);
+    const { manual, send } = stage();
+    for (let model = 0; model < 100; model++) expect(await send(4, `m${model}`)).toHaveLength(3);
+    const ofMore = async (from: number): Promise<readonly string[]> => {
+      const lines: string[] = [];
+      for (let model = from; model < from + 300; model++) lines.push(...(await send(1, `m${model}`)));
+      return lines;
+    };
+    expect(await ofMore(100)).toHaveLength(3);
+    expect(await send(1, "m0")).toEqual([]);
+    await manual.advance(60_000);
+    expect((await send(1, "m0")).join()).toContain("like 2 before it");
+    // The kinds of the last minute have made room.
+    expect((await ofMore(1_000)).length).toBe(99 + 3);
   });
 
   it("are all printed when DEBUG names polygate, and all heard by a host", async () => {
