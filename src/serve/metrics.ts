@@ -38,7 +38,9 @@ export async function servedMetrics(
     import("../telemetry/index.ts"),
   ]).catch((error: unknown) => {
     if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    const packages = ["api", "sdk-metrics", "exporter-prometheus"].map((name) => `@opentelemetry/${name}`).join(" ");
+    const packages = ["api", "sdk-metrics", "resources", "exporter-prometheus"]
+      .map((name) => `@opentelemetry/${name}`)
+      .join(" ");
     throw new TypeError(`metrics need more packages: npm install ${packages}`, { cause: error });
   });
   const exporter = new PrometheusExporter({ preventServerStart: true });

@@ -416,6 +416,8 @@ interface Case {
   readonly args: readonly string[];
   /** The store that the environment names. Default: one that nothing is written to. */
   readonly store?: string;
+  /** A package that is not found. */
+  readonly missing?: string;
   readonly line: RegExp;
   readonly code?: number | undefined;
 }
@@ -635,7 +637,16 @@ function casesAt(port: number): readonly Case[] {
       }),
     ),
   );
+  // They come first: a package that was loaded is found.
+  const missing = ["sdk-metrics", "resources", "exporter-prometheus"].map((name): Case => ({
+    name: `metrics without @opentelemetry/${name}`,
+    files,
+    args: ["measured.ts"],
+    missing: `@opentelemetry/${name}`,
+    line: /^measured\.ts: metrics need more packages: npm install @opentelemetry\/api @opentelemetry\/sdk-metrics @opentelemetry\/resources @opentelemetry\/exporter-prometheus$/m,
+  }));
   return [
+    ...missing,
     ...WRONG.map(([name, text, line]): Case => ({
       name: `a file that ${name}`,
       files: { "wrong.ts": withImports(text) },
@@ -656,10 +667,10 @@ describe("polygate serve refuses in a line", () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     cases = casesAt((taken.address() as AddressInfo).port);
-    const commands = cases.map(async ({ files, args, store = "sqlite:unused.db" }): Promise<Wrong> => {
+    const commands = cases.map(async ({ files, args, store = "sqlite:unused.db", missing }): Promise<Wrong> => {
       const place = await mkdtemp(join(folder, "wrong-"));
       for (const [name, text] of Object.entries(files)) await writeFile(join(place, name), text);
-      return { folder: place, args, store };
+      return { folder: place, args, store, ...(missing !== undefined && { missing }) };
     });
     const program = fileURLToPath(new URL("wrong.ts", import.meta.url));
     const order = JSON.stringify(await Promise.all(commands));
