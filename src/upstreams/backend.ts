@@ -6,6 +6,7 @@
 import { type GatewayError, type GatewayErrorCode, mistakeOf } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
+import { LatestMap } from "../model/latest-map.ts";
 import { assertOptions, type Check, FROM_ZERO, listOf, nearest, overridden, type Shapes } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
 import type { UpstreamFailure, UpstreamStatus } from "../ports/observer.ts";
@@ -90,23 +91,18 @@ export interface FailureNotes {
   status(names: Iterable<string>): readonly UpstreamStatus[];
 }
 
-const MOST_FAILURES = 100;
+/** The most upstreams whose errors are remembered: a function of the host may name a provider for each model that callers ask for. */
+export const MOST_UPSTREAMS = 100;
 
 /** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */
 export class LastFailures implements FailureNotes {
-  readonly #byName = new Map<string, UpstreamFailure>();
+  readonly #byName = new LatestMap<UpstreamFailure>(MOST_UPSTREAMS);
 
   /** A refusal of the request tells nothing about the upstream. */
   note(name: string, error: GatewayError | undefined, at: number): void {
     if (error && !isUpstreamFailure(error)) return;
-    this.#byName.delete(name);
-    if (!error) return;
-    this.#byName.set(name, failureAt(error, at));
-    // A function of the host may name a provider for each model that callers ask for.
-    for (const oldest of this.#byName.keys()) {
-      if (this.#byName.size <= MOST_FAILURES) break;
-      this.#byName.delete(oldest);
-    }
+    if (error) this.#byName.set(name, failureAt(error, at));
+    else this.#byName.delete(name);
   }
 
   status(names: Iterable<string>): readonly UpstreamStatus[] {

@@ -1,8 +1,9 @@
 /** Counts the errors of an upstream since its last complete answer, for its state. Circuit breakers know nothing of them. */
 
 import { type GatewayError, type GatewayErrorCode, LACKS_MODEL } from "../errors.ts";
+import { LatestMap } from "../model/latest-map.ts";
 import type { UpstreamErrors, UpstreamStatus } from "../ports/observer.ts";
-import { failureAt, LastFailures, UPSTREAM_FAILURES } from "./backend.ts";
+import { failureAt, LastFailures, MOST_UPSTREAMS, UPSTREAM_FAILURES } from "./backend.ts";
 
 /** Errors that no caller can cause by a wrong request. */
 const OF_SERVICE: ReadonlySet<GatewayErrorCode> = new Set([...UPSTREAM_FAILURES, "backend_refused", "rate_limited"]);
@@ -40,20 +41,16 @@ export class ErrorsInRow {
   }
 }
 
-const MOST_UPSTREAMS = 100;
-
 /** The last failures and the errors of upstreams that have no circuit breaker. */
 export class CountedFailures extends LastFailures {
-  readonly #errorsOf = new Map<string, ErrorsInRow>();
+  readonly #errorsOf = new LatestMap<ErrorsInRow>(MOST_UPSTREAMS);
 
   override note(name: string, error: GatewayError | undefined, at: number, key?: string, modelListed = false): void {
     super.note(name, error, at);
+    if (!error) return this.#errorsOf.delete(name);
     const errors = this.#errorsOf.get(name) ?? new ErrorsInRow();
-    this.#errorsOf.delete(name);
-    if (!error) return;
     errors.add(error, at, key, modelListed);
     this.#errorsOf.set(name, errors);
-    for (const oldest of this.#errorsOf.keys()) if (this.#errorsOf.size > MOST_UPSTREAMS) this.#errorsOf.delete(oldest);
   }
 
   override status(names: Iterable<string>): readonly UpstreamStatus[] {
