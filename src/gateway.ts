@@ -164,6 +164,8 @@ export interface GatewayEndpoint {
    * The path relative to the gateway's mount. A path that ends in `/**` matches everything below. Endpoints may share a path.
    */
   readonly path: string;
+  /** Set when the path also takes WebSockets. */
+  readonly takesSockets?: true;
 }
 
 /** The routes that an adapter mounts: a gateway, or the admin of `polygate/admin/http`. */
@@ -318,9 +320,16 @@ export function gatewayOf<Context>(
     repetitions: options.replayStore && feature.replayStore,
     acceptSocket: feature.sockets,
   };
+  const ofSockets = new Set(endpoints.filter(takesSockets).map(({ path }) => path));
   const served = owned
     .filter(({ endpoint }) => answers(endpoint, services) && !takesSockets(endpoint))
-    .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path }));
+    .map(({ format, endpoint: { kind, method, path } }) => ({
+      format,
+      kind: kindName(kind),
+      method,
+      path,
+      ...(ofSockets.has(path) && { takesSockets: true as const }),
+    }));
   const routes = new Routes(services, endpoints, served, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));

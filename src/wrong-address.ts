@@ -17,7 +17,7 @@ export type WrongAddress =
 
 /** A gateway, as far as its addresses are concerned. */
 export interface Addressed {
-  readonly endpoints: readonly { readonly method: string; readonly path: string }[];
+  readonly endpoints: readonly { readonly method: string; readonly path: string; readonly takesSockets?: true }[];
 }
 
 /** The headers of a request, of Fetch or of Node. */
@@ -145,12 +145,9 @@ function isNearly(path: string, route: string): boolean {
   );
 }
 
-/** Finds the route of WebSockets that was meant. It shares the path of the route for POST. */
+/** Finds the route of WebSockets that was meant. It shares the path of a route for POST. */
 const meantSocket = ({ endpoints }: Addressed, path: string): string | undefined =>
-  meantRoute({ endpoints: endpoints.filter((endpoint) => endpoint.path === SOCKETS) }, "POST", path);
-
-/** The only path that takes WebSockets. */
-const SOCKETS = "/v1/responses";
+  meantRoute({ endpoints: endpoints.filter(({ takesSockets }) => takesSockets) }, "POST", path);
 
 /** Finds the route whose end, behind its version, is the longest end of a path, or else nearly so. */
 function meantRoute({ endpoints }: Addressed, method: string, path: string): string | undefined {

@@ -55,6 +55,15 @@ describe("an upgrade", () => {
       expect(asked(url, "/ai")).toContain("Did you mean GET /ai/v1/responses? ");
   });
 
+  it("is told the route that the gateway declares, of any format", () => {
+    expect(gateway.endpoints.flatMap(({ takesSockets, path }) => (takesSockets ? path : []))).toEqual([
+      "/v1/responses",
+    ]);
+    const endpoints = [{ method: "POST", path: "/v1/talks", takesSockets: true }] as const;
+    const { error } = wrongAddress({ endpoints }, "GET", "/talk", "/ai", { upgrade: "websocket" });
+    expect(error.message).toContain("Did you mean GET /ai/v1/talks? ");
+  });
+
   it("is told no route without WebSockets", () => {
     for (const url of ["/v1/chat/completions", "/models", "/v1/messages"])
       expect(asked(url, "/ai")).not.toContain("Did you mean");
