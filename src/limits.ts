@@ -196,4 +196,8 @@ export const DEFAULT_LIMITS: Limits = {
  * @throws RangeError that names a number which is no positive integer or is longer than a timer can wait; TypeError for a limit that is no number
  *   or does not exist.
  */
-export const resolveLimits = (overrides?: Partial<Limits>): Limits => overridden("limits", DEFAULT_LIMITS, overrides);
+export const resolveLimits = (overrides?: Partial<Limits>): Limits =>
+  overridden("limits", DEFAULT_LIMITS, overrides, {}, OTHER_NAMES);
+
+/** The limits that other libraries name otherwise. */
+const OTHER_NAMES = { timeout: "deadlineMs", timeoutMs: "deadlineMs" } as const;

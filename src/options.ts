@@ -290,13 +290,8 @@ export function unknownName(
   return `${name} does not exist; ${suggestion}${suggestion ? "There" : "there"} are ${known.join(", ")}`;
 }
 
-/** Options that other libraries name otherwise. */
-const OTHER_NAMES: Readonly<Record<string, string>> = { timeout: "deadlineMs", timeoutMs: "deadlineMs" };
-
 /** Returns the options that were probably meant. If several contain the word, returns all of them, but none of more than three. */
 function namesMeant(name: string, known: readonly string[]): string | undefined {
-  const other = Object.hasOwn(OTHER_NAMES, name) ? OTHER_NAMES[name] : undefined;
-  if (other !== undefined && known.includes(other)) return other;
   const best = nearest(name, known);
   const lower = name.toLowerCase();
   const alike = known.filter((one) => one.toLowerCase().includes(lower));
@@ -495,13 +490,17 @@ export function overridden<Numbers extends Readonly<Record<keyof Numbers, number
   defaults: Numbers,
   overrides: Partial<Numbers> = {},
   rules: Partial<Readonly<Record<keyof Numbers, NumberRule>>> = {},
+  otherNames: Readonly<Record<string, keyof Numbers & string>> = {},
 ): Numbers {
   if (typeof overrides !== "object" || overrides === null || Array.isArray(overrides))
     throw new TypeError(`${option} must be an object of numbers.`);
   const result: Numbers = { ...defaults };
   for (const [key, value] of Object.entries<number | undefined>(overrides)) {
     const name = `${option}.${key}`;
-    if (!isKeyOf(defaults, key)) throw new TypeError(`${option}.${unknownName(key, Object.keys(defaults))}`);
+    if (!isKeyOf(defaults, key)) {
+      const other = Object.hasOwn(otherNames, key) ? otherNames[key] : undefined;
+      throw new TypeError(`${option}.${unknownName(key, Object.keys(defaults), other)}`);
+    }
     if (value === undefined) continue;
     const rule = rules[key] ?? POSITIVE;
     if (typeof value !== "number") throw new TypeError(`${name} must be ${rule.words}, not ${quoted(value)}`);
