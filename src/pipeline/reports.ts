@@ -78,14 +78,10 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
   const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
   const redacted = redact(described, call.secret);
   const text = manyLines(redacted);
-  // A host that prints the error object must not print the caller's key.
+  // A host that prints the error object must not print the caller's key, which libraries keep in fields such as `config.headers`.
   const { path, reason, limits, refusedBy } = known;
   const kept = <Detail>(detail: Detail): Detail | undefined => (repeats(detail, call.secret) ? undefined : detail);
-  const isSafe =
-    redacted === described &&
-    // The key was not searched for in causes that the text leaves out.
-    !described.endsWith("caused by …") &&
-    [path, reason, limits, refusedBy].every((detail) => kept(detail) === detail);
+  const isSafe = redacted === described && !repeats(known, call.secret);
   const error = isSafe
     ? known
     : changedError(known, redact(known.message, call.secret), {
@@ -122,14 +118,47 @@ const printable = ({ error, requestId, upstream }: Failure, text: string): strin
     "\n  ",
   );
 
-/** Tells whether a detail contains the secret. True for a circular object, too: it cannot be searched. */
+/** The most objects, and the most characters of their texts, that are searched for a secret. */
+const MOST_OBJECTS = 10_000;
+const MOST_CHARS = 4_000_000;
+
+/**
+ * Tells whether something contains the secret anywhere that a console or a logger would read. True for what cannot be searched, too: for more
+ * than the bounds, and for an object with a getter that throws.
+ */
 function repeats(detail: unknown, secret: string | undefined): boolean {
+  if (secret === undefined) return false;
+  const objects = new Set<object>();
+  let chars = 0;
+  const isFree = (part: unknown): boolean => {
+    if (typeof part === "string") return (chars += part.length) <= MOST_CHARS && redact(part, secret) === part;
+    if (typeof part === "object" && part !== null) objects.add(part);
+    return objects.size <= MOST_OBJECTS;
+  };
   try {
-    const json = JSON.stringify(detail) ?? "";
-    return redact(json, secret) !== json;
+    if (!isFree(detail)) return true;
+    // The set grows while it is read.
+    for (const object of objects) {
+      if (ArrayBuffer.isView(object)) continue;
+      const names = Reflect.ownKeys(object);
+      if (!isFree(names.filter((name) => typeof name === "string").join("\n"))) return true;
+      // The cast lets an object be read by any name.
+      if (!names.every((name) => isFree((object as Record<PropertyKey, unknown>)[name]))) return true;
+      if (!innerPartsOf(object).every(isFree)) return true;
+    }
+    return false;
   } catch {
     return true;
   }
+}
+
+/** Returns what a console shows of an object beside its own fields. */
+function innerPartsOf(object: object): readonly unknown[] {
+  if (object instanceof Map || object instanceof Headers || object instanceof URLSearchParams)
+    return Array.from<readonly unknown[]>(object).flat();
+  if (object instanceof Set) return [...object];
+  if (object instanceof URL) return [object.href];
+  return object instanceof Request || object instanceof Response ? [object.url, object.headers] : [];
 }
 
 const titleOf = ({ name, address, model, status }: FailedUpstream): string =>

@@ -11,7 +11,7 @@ import type { RateKind } from "./rate-limiter.ts";
 
 /** A failure whose details the caller does not receive. */
 export interface Failure {
-  /** The error. Its `cause` is the original error. */
+  /** The error. Its `cause` is the original error, or only its text if any part of it may have the caller's api key. */
   readonly error: GatewayError;
   /** The id that the caller received as `request-id`; `health check` for a check of `gateway.health`. */
   readonly requestId: string;

@@ -119,6 +119,52 @@ describe("errorResponse", () => {
     expect(inspect(failures[0], { depth: 9 })).not.toContain(SECRET);
   });
 
+  it.each<[field: string, fields: object]>([
+    ["headers of a request", { config: { headers: { authorization: `Bearer ${SECRET}` } } }],
+    ["name of a field", { [SECRET]: true }],
+    ["Headers", { response: { headers: new Headers({ "x-api-key": SECRET }) } }],
+    ["Request", { request: new Request("http://host/", { headers: { "x-api-key": SECRET } }) }],
+    ["address of a request", { request: new Request(`http://host/?key=${SECRET}`) }],
+    ["URL", { url: new URL(`http://host/?key=${SECRET}`) }],
+    ["map", { sent: new Map([["x-api-key", { value: SECRET }]]) }],
+    ["set", { sent: new Set([SECRET]) }],
+    ["field with a symbol", { [Symbol("sent")]: [SECRET] }],
+    ["deep cause", { cause: new Error("why", { cause: Object.assign(new Error("really"), { sent: SECRET }) }) }],
+    ["part of an AggregateError", { errors: [Object.assign(new Error("one"), { sent: SECRET })] }],
+    [
+      "field that cannot be read",
+      {
+        sent: {
+          get key(): never {
+            throw new Error(SECRET);
+          },
+        },
+      },
+    ],
+    ["endless fields", { sent: Array.from({ length: 20_000 }, (_, at) => ({ at, key: at === 19_999 ? SECRET : "" })) }],
+  ])("reports no key in the %s of a cause", (_field, fields) => {
+    const failures: Failure[] = [];
+    const cause = Object.assign(new TypeError("The request has failed."), fields);
+    const error = new GatewayError("backend_failed", "The backend has failed.", { cause, port: "model-backend" });
+    everything(failures).errorResponse(routes[2][1], error);
+    const [failure] = failures;
+    expect(failure?.error).toMatchObject({ code: "backend_failed", message: error.message, port: "model-backend" });
+    expect(inspect(failure?.error, { depth: 99, showHidden: true })).not.toContain(SECRET.slice(3));
+    expect(failure?.error.cause).not.toBe(cause);
+    expect(failure?.error.cause).toMatchObject({ message: expect.stringContaining("The request has failed.") });
+  });
+
+  it("hands on a cause whose fields have no key, also one that contains itself", () => {
+    const failures: Failure[] = [];
+    const cause = Object.assign(new TypeError("The request has failed."), { status: 500, body: new Uint8Array(9) });
+    const error = new GatewayError("backend_failed", "The backend has failed.", {
+      cause: Object.assign(cause, { self: cause }),
+      port: "model-backend",
+    });
+    everything(failures).errorResponse(routes[2][1], error);
+    expect(failures[0]?.error.cause).toBe(cause);
+  });
+
   it("leaves the host its own routes", () => {
     for (const path of ["/", "/v1/nothing", "/v1/messages/more", "/ai/v1/messages", "//"])
       expect([path, everything().errorResponse(at(path), slow)]).toEqual([path, undefined]);
