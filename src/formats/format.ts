@@ -297,9 +297,10 @@ export interface QueryEndpoint extends Route {
   stream?(query: Query, incoming: Incoming): FrameSource | undefined;
 }
 
-/** A model on offer, with its other names. */
+/** A model on offer. */
 export interface ListedModel extends ModelInfo {
-  readonly aliases: readonly string[];
+  /** Its other names. Absent for a model without any. */
+  readonly aliases?: readonly string[];
 }
 
 /** A request that the gateway answers itself. */

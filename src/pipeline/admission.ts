@@ -304,10 +304,16 @@ export async function visibleModels(
   return visibleIn(call, (await modelsOf(call)) ?? unlisted.map((id) => ({ id })), key);
 }
 
+/** Copies only the models with aliases: a backend may list a million models. */
 function visibleIn({ services, key: own }: Call, models: readonly ModelInfo[], key = own): readonly ListedModel[] {
-  return models
-    .map((model): ListedModel => ({ ...model, aliases: services.aliasesOf(model.id) }))
-    .filter(({ id, aliases }) => key !== undefined && mayUse(key, [id, ...aliases]));
+  const visible: ListedModel[] = [];
+  if (!key) return visible;
+  for (const model of models) {
+    const aliases = services.aliasesOf(model.id);
+    if (key.modelLimitsEnabled && !mayUse(key, [model.id, ...aliases])) continue;
+    visible.push(aliases.length > 0 ? { ...model, aliases } : model);
+  }
+  return visible;
 }
 
 const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly string[]): boolean =>

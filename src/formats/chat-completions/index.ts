@@ -1,5 +1,6 @@
 /** The chat-completions format: `POST /v1/chat/completions`, complete and streamed, and the list of models. */
 
+import { JsonPieces } from "../../http/answer.ts";
 import { assertValid } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -55,7 +56,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
         ...ROUTES.list,
         ...query,
         kind: "query",
-        answer: async ({ models }) => ({ object: "list", data: (await models()).map(encodeModel) }),
+        answer: async ({ models }) => listOf(await models()),
       },
       {
         ...ROUTES.read,
@@ -65,6 +66,23 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
       },
     ],
   };
+}
+
+/** The models in a piece of a list. */
+const PIECE_MODELS = 1_000;
+
+/** Encodes a list of models, which has no pages: a long one in pieces, so that neither its text nor other calls wait for its end. */
+const listOf = (models: readonly ModelInfo[]): object =>
+  models.length > PIECE_MODELS
+    ? new JsonPieces(piecesOf(models), 0)
+    : { object: "list", data: models.map(encodeModel) };
+
+async function* piecesOf(models: readonly ModelInfo[]): AsyncGenerator<string> {
+  for (let at = 0; at < models.length; at += PIECE_MODELS) {
+    const piece = JSON.stringify(models.slice(at, at + PIECE_MODELS).map(encodeModel)).slice(1, -1);
+    yield `${at === 0 ? '{"object":"list","data":[' : ","}${piece}`;
+  }
+  yield "]}";
 }
 
 const encodeModel = ({ id, createdAt = 0, ownedBy = "polygate" }: ModelInfo): object => ({

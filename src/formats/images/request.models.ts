@@ -37,9 +37,13 @@ const VERB: Readonly<Record<ImageOperation, string>> = {
 };
 
 /** The image models of a gateway: the built-in ones, and the host's own. */
+/** Shared by all models without an alias: a backend may list a million of them. */
+const NO_ALIASES: readonly string[] = Object.freeze([]);
+
 export class ImageModels {
   readonly #profiles: ReadonlyMap<string, ImageProfile>;
   readonly #aliases: ReadonlyMap<string, string>;
+  readonly #aliasesOf: ReadonlyMap<string, readonly string[]>;
 
   /** Throws a TypeError for an alias of an unknown model. */
   constructor({ models = {}, aliases = {} }: ImageCatalog) {
@@ -48,6 +52,7 @@ export class ImageModels {
     const builtIn = Object.entries(IMAGE_ALIASES).filter(([alias]) => !Object.hasOwn(models, alias));
     const all = new Map([...builtIn, ...Object.entries(aliases)]);
     this.#aliases = new Map([...all.keys()].map((alias) => [alias, this.#resolve(alias, all)]));
+    this.#aliasesOf = Map.groupBy(this.#aliases.keys(), (alias) => this.#aliases.get(alias) ?? alias);
   }
 
   /** Returns the model that an alias stands for. An alias may stand for another alias. */
@@ -63,8 +68,8 @@ export class ImageModels {
     return [...this.#profiles.keys()];
   }
 
-  aliasesOf(id: string): string[] {
-    return [...this.#aliases].flatMap(([alias, model]) => (model === id ? [alias] : []));
+  aliasesOf(id: string): readonly string[] {
+    return this.#aliasesOf.get(id) ?? NO_ALIASES;
   }
 
   rulesOf({ model, operation }: Pick<ImageRequest, "model" | "operation">): OperationProfile {

@@ -104,8 +104,9 @@ async function listModels({ models }: Query, { request }: Incoming): Promise<Mes
   const query = queryOf(request.url);
   const all = await models();
   const size = pageSize(query.get("limit"), "limit", DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
-  const after = all.findIndex(({ id }) => id === query.get("after_id")) + 1;
-  const before = all.findIndex(({ id }) => id === query.get("before_id"));
+  const [afterId, beforeId] = [query.get("after_id"), query.get("before_id")];
+  const after = afterId === null ? 0 : all.findIndex(({ id }) => id === afterId) + 1;
+  const before = beforeId === null ? -1 : all.findIndex(({ id }) => id === beforeId);
   const [start, end] = before < 0 ? [after, after + size] : [Math.max(0, before - size), before];
   const data = all.slice(start, end).map(encodeModel);
   const hasMore = before < 0 ? end < all.length : start > 0;

@@ -189,7 +189,7 @@ export async function modelNamed({ models }: Query, encoded: string): Promise<Mo
     // Take a name with malformed percent-encoding literally.
   }
   const listed = await models();
-  const info = listed.find(({ id, aliases }) => id === name || aliases.includes(name));
+  const info = listed.find(({ id, aliases }) => id === name || aliases?.includes(name));
   if (!info) {
     const names = listed.map(({ id }) => id);
     throw new GatewayError("not_found", `There is no model "${name}".${modelHint(name, names)}`, { path: ["model"] });

@@ -62,6 +62,33 @@ const ACTIVE = {
 };
 const CONTENT = { "x-goog-api-key": "sk-all" };
 
+describe("a long list of models", () => {
+  const models = Array.from({ length: 2_500 }, (_, at) => ({ id: `model-${at}` }));
+  const many = createGateway({
+    backend: { models: () => models, async *chat() {} },
+    quotas: memoryQuotaStore([{ apiKey: "sk-all" }, { apiKey: "sk-some", models: ["model-7", "model-2499"] }]),
+  });
+  const listed = (key: string): Promise<Response> =>
+    many.fetch(new Request("http://gateway.test/v1/models", { headers: { authorization: `Bearer ${key}` } }));
+
+  it("comes in pieces to a client of OpenAI, whose list has no pages", async () => {
+    const { body } = await listed("sk-all");
+    const pieces: Uint8Array[] = [];
+    for await (const piece of body as ReadableStream<Uint8Array>) pieces.push(piece);
+    expect(pieces).toHaveLength(4);
+    const whole = Buffer.concat(pieces).toString();
+    const { object, data } = JSON.parse(whole) as { object: string; data: readonly { id: string }[] };
+    expect(object).toBe("list");
+    expect(data.map(({ id }) => id)).toEqual(models.map(({ id }) => id));
+    expect(data[0]).toEqual({ id: "model-0", object: "model", created: 0, owned_by: "polygate" });
+    await expect.poll(() => many.liveCallCount()).toBe(0);
+  });
+
+  it("is as short as the models of a key", async () => {
+    expect(await (await listed("sk-some")).json()).toMatchObject({ data: [{ id: "model-7" }, { id: "model-2499" }] });
+  });
+});
+
 describe("the messages format", () => {
   it("lists models page by page", async () => {
     const first = await (await get("/v1/models?limit=2", MESSAGES)).json();
