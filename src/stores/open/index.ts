@@ -100,7 +100,10 @@ export interface StorePorts {
 export interface OpenedStores {
   /** The options of `createGateway` to spread: `createGateway({ backend, ...stores.ports })`. */
   readonly ports: StorePorts;
-  /** The SQL database, for your own tables. It ends with `close`. Throws an Error for Redis. */
+  /**
+   * The SQL database, for your own tables. It ends with `close`. Throws an Error for Redis. Its type is that of `kysely`: a project that checks
+   * the types of its libraries (`skipLibCheck: false`) has this package, also with Redis alone.
+   */
   readonly db: Kysely<unknown>;
   /**
    * Makes a counter for `flexibleRateLimiter`, which allows a number of points in a number of seconds. All processes share it on
