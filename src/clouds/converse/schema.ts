@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../../formats/shared/schema.ts";
-import { choice, object } from "../../http/validation.ts";
+import { array, choice, object } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 
 const mayBeText = v.nullish(v.string());
@@ -19,7 +19,7 @@ export const Usage = object({
   cacheWriteInputTokens: mayBeNumber,
   cacheReadInputTokenCount: anything,
   cacheWriteInputTokenCount: anything,
-  cacheDetails: v.nullish(v.array(object({ ttl: mayBeText, inputTokens: mayBeNumber }))),
+  cacheDetails: v.nullish(array(object({ ttl: mayBeText, inputTokens: mayBeNumber }))),
   serverToolUsage: unsupported(v.nullish(jsonObject)),
 });
 export type Usage = v.InferOutput<typeof Usage>;
@@ -55,8 +55,8 @@ const BLOCKS = {
   }),
   citationsContent: object({
     citationsContent: object({
-      content: v.nullish(v.array(object({ text: mayBeText }))),
-      citations: v.nullish(v.array(Citation)),
+      content: v.nullish(array(object({ text: mayBeText }))),
+      citations: v.nullish(array(Citation)),
     }),
   }),
   image: object({ image: object({ format: v.string(), source: ImageSource }) }),
@@ -86,7 +86,7 @@ export type AnswerBlock = Partial<
 >;
 
 export const ConverseAnswer = object({
-  output: object({ message: object({ role: anything, content: v.array(AnswerBlock) }) }),
+  output: object({ message: object({ role: anything, content: array(AnswerBlock) }) }),
   stopReason: mayBeText,
   usage: v.nullish(Usage),
   additionalModelResponseFields: ModelFields,
@@ -105,7 +105,7 @@ const KnownDelta = object({
   reasoningContent: v.nullish(object({ text: mayBeText, signature: mayBeText, redactedContent: mayBeText })),
   citation: v.nullish(Citation),
   image: v.nullish(object({ source: ImageSource })),
-  toolResult: v.nullish(v.array(jsonObject)),
+  toolResult: v.nullish(array(jsonObject)),
 });
 
 export const EVENTS = {

@@ -1,7 +1,7 @@
 /** The answers of upstreams on the wire. Local servers leave out most fields or set them to null, so nearly every field is optional. */
 
 import * as v from "valibot";
-import { choice, object, textOr } from "../../http/validation.ts";
+import { array, choice, object, textOr } from "../../http/validation.ts";
 import { isJsonObject } from "../../model/json.ts";
 import {
   jsonObject,
@@ -44,7 +44,7 @@ const LooseToolCall = object({
   type: maybeText,
   index: maybeCount,
   id: maybeText,
-  function: v.nullish(object({ name: maybeText, arguments: v.nullish(v.union([v.string(), jsonObject])) })),
+  function: v.nullish(object({ name: maybeText, arguments: v.nullish(textOr(jsonObject)) })),
   custom: v.nullish(object({ name: maybeText, input: maybeText })),
   extra_content: ExtraContent,
 });
@@ -68,7 +68,7 @@ const LooseImage = object({
 });
 
 /** The reasoning in a part of the content. */
-const LooseThinking = v.nullish(textOr(v.array(object({ type: maybeText, text: maybeText }))));
+const LooseThinking = v.nullish(textOr(array(object({ type: maybeText, text: maybeText }))));
 export type LooseThinking = v.InferOutput<typeof LooseThinking>;
 
 const KnownPart = object({ type: maybeText, text: maybeText, thinking: LooseThinking, closed: envelope });
@@ -87,19 +87,19 @@ const LoosePart = choice([KnownPart, OtherPart], (input) => (isOtherPart(input) 
 /** A complete message, or a chunk's delta. */
 const LooseMessage = object({
   role: maybeText,
-  content: v.nullish(textOr(v.array(LoosePart))),
+  content: v.nullish(textOr(array(LoosePart))),
   refusal: maybeText,
   // Servers use several names for the reasoning that they show.
   reasoning_content: maybeText,
   reasoning: maybeText,
   thinking: maybeText,
-  reasoning_details: v.nullish(v.array(ReasoningDetail)),
-  tool_calls: v.nullish(v.array(LooseToolCall)),
+  reasoning_details: v.nullish(array(ReasoningDetail)),
+  tool_calls: v.nullish(array(LooseToolCall)),
   extra_content: ExtraContent,
   function_call: v.nullish(object({ name: maybeText, arguments: maybeText })),
-  annotations: v.nullish(v.array(LooseAnnotation)),
+  annotations: v.nullish(array(LooseAnnotation)),
   audio: v.nullish(object({ data: maybeText, transcript: maybeText })),
-  images: v.nullish(v.array(LooseImage)),
+  images: v.nullish(array(LooseImage)),
 });
 export type LooseMessage = v.InferOutput<typeof LooseMessage>;
 
@@ -109,7 +109,7 @@ const LooseChoice = object({
   message: v.nullish(LooseMessage),
   logprobs: v.nullish(
     object({
-      content: v.nullish(v.array(object({ ...LooseLogprob.entries, top_logprobs: v.nullish(v.array(LooseLogprob)) }))),
+      content: v.nullish(array(object({ ...LooseLogprob.entries, top_logprobs: v.nullish(array(LooseLogprob)) }))),
     }),
   ),
   finish_reason: maybeText,
@@ -124,7 +124,7 @@ export const LooseCompletion = object({
   obfuscation: envelope,
   id: maybeText,
   model: maybeText,
-  choices: v.nullish(v.array(LooseChoice)),
+  choices: v.nullish(array(LooseChoice)),
   usage: v.nullish(LooseUsage),
   service_tier: maybeText,
 });

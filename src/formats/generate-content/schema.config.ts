@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import type { FieldPath } from "../../errors.ts";
-import { type RuleBreach, upTo } from "../../http/validation.ts";
+import { array, type RuleBreach, upTo } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { between, jsonObject, text, unsupported } from "../shared/schema.ts";
 import { OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";
@@ -41,7 +41,7 @@ const SPEECH_LANGUAGES: readonly string[] = [
 const SpeechConfig = object({
   voiceConfig: v.nullish(VoiceConfig),
   multiSpeakerVoiceConfig: v.nullish(
-    object({ speakerVoiceConfigs: v.array(object({ speaker: text, voiceConfig: v.nullish(VoiceConfig) })) }),
+    object({ speakerVoiceConfigs: array(object({ speaker: text, voiceConfig: v.nullish(VoiceConfig) })) }),
   ),
   languageCode: v.nullish(v.picklist(SPEECH_LANGUAGES)),
 });
@@ -64,7 +64,7 @@ export const MAX_CANDIDATES = 8;
 
 export const GenerationConfig = object({
   stopSequences: v.nullish(
-    upTo(v.array(text), MAX_STOP_SEQUENCES, `must hold at most ${MAX_STOP_SEQUENCES} stop sequences`),
+    upTo(array(text), MAX_STOP_SEQUENCES, `must hold at most ${MAX_STOP_SEQUENCES} stop sequences`),
   ),
   responseMimeType: v.nullish(
     v.picklist(
@@ -74,7 +74,7 @@ export const GenerationConfig = object({
   ),
   responseSchema: v.nullish(OpenApiSchema),
   responseJsonSchema: v.nullish(jsonObject),
-  responseModalities: v.nullish(v.array(word(Object.values(OUTPUT_MODALITY)))),
+  responseModalities: v.nullish(array(word(Object.values(OUTPUT_MODALITY)))),
   candidateCount: integer(1, MAX_CANDIDATES),
   maxOutputTokens: integer(1, MAX_INT32),
   temperature: number(0, 2),

@@ -24,7 +24,7 @@ const Annotation = object({
 });
 
 /** An object of a type that the gateway does not read. */
-const Other = v.looseObject({ type: maybeText });
+const Other = object({ type: maybeText });
 
 /** Holds the objects of known types, or without a type, to a schema, and no other. */
 const ofTypes = <const Schema extends v.GenericSchema>(schema: Schema, types: ReadonlySet<unknown>): Schema =>
@@ -49,7 +49,7 @@ const Part = ofTypes(
 );
 
 /** An item that the gateway reads. An answer in another format has its own ids and states. */
-const KnownItem = v.looseObject({
+const KnownItem = object({
   type: v.string(),
   id: maybeText,
   status: envelope,
@@ -71,7 +71,7 @@ const KnownItem = v.looseObject({
 export type LooseItem = v.InferOutput<typeof KnownItem>;
 
 /** The items of tools that the provider runs itself. The neutral model holds them unchanged. */
-const HostedItem = whole(v.looseObject({ type: v.string(), id: maybeText }));
+const HostedItem = whole(object({ type: v.string(), id: maybeText }));
 
 const KNOWN: ReadonlySet<unknown> = new Set([
   "message",
@@ -96,7 +96,7 @@ export const LooseUsage = object({
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;
 
 /** A complete response, or the response in an event of a stream. */
-export const LooseResponse = v.looseObject({
+export const LooseResponse = object({
   id: maybeText,
   model: maybeText,
   status: maybeText,
@@ -112,7 +112,7 @@ const READ =
   /^response\.(?:created|queued|in_progress|completed|incomplete|failed|done|output_item\.(?:added|done)|(?:output_text|refusal|reasoning_summary_text|reasoning_text|function_call_arguments)\.delta)$/;
 export const isRead = (type: string): boolean => READ.test(type);
 
-const ReadEvent = v.looseObject({
+const ReadEvent = object({
   type: v.string(),
   response: v.nullish(LooseResponse),
   item: v.nullish(Item),
@@ -124,7 +124,7 @@ const ReadEvent = v.looseObject({
   logprobs: v.optional(v.unknown()),
 });
 
-const OtherEvent = v.looseObject({ type: v.string() }) as v.GenericSchema as typeof ReadEvent;
+const OtherEvent = object({ type: v.string() }) as v.GenericSchema as typeof ReadEvent;
 export type LooseEvent = v.InferOutput<typeof ReadEvent>;
 
 export const LooseEvent: v.GenericSchema<unknown, LooseEvent> = choice([ReadEvent, OtherEvent], (input) =>
