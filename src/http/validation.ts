@@ -121,7 +121,7 @@ const running = <Schema extends v.GenericSchema>(schema: Schema, run: Run): Sche
  * Makes a schema of valibot's shape with a run of its own. valibot's functions would bring runs that are never used, and that a small Worker
  * would carry.
  */
-const schemaOf = <Schema extends v.GenericSchema>(shape: Shape & object, run: Run): Schema =>
+const schemaOf = <Schema extends v.GenericSchema>(shape: Shape & Pick<Schema, "type">, run: Run): Schema =>
   // The cast is safe: valibot reads the shape and the run of a schema, and the rest of its type only tells what the run accepts.
   ({ kind: "schema", async: false, ...shape, "~run": run }) as unknown as Schema;
 
