@@ -221,7 +221,7 @@ describe("the search", () => {
     ["prompt caching", ["routes/affinity-prompt-caching"]],
     ["images price", ["images/prices"]],
     ["webhook on budget", ["budgets/alerts-and-webhooks"]],
-    ["invoice per customer", ["usage/reports-and-bills", "keys-and-limits/a-record-of-every-call", "usage/"]],
+    ["invoice per customer", ["usage/invoices"]],
     ["log prompts and responses", ["hooks/after", "hooks/", "security/where-prompts-and-answers-are-kept"]],
     ["pii masking guardrails", ["hooks/the-redactor-mask-personal-data"]],
     ["structured output json schema", ["conversions/", "chat-completions/what-is-understood"]],
@@ -237,7 +237,7 @@ describe("the search", () => {
     ["vitest toHaveCharged not function", ["testing/matchers"]],
     ["unlimited key", ["keys-and-limits/keys", "keys-and-limits/"]],
     ["user id of my app into a call", ["mounting/your-own-context-such-as-a-user"]],
-    ["cost per user", ["usage/"]],
+    ["cost per user", ["usage/reports-and-bills"]],
     ["wrong model name error", ["errors/messages-by-their-text", "errors/codes"]],
     ["unknown model error", ["errors/messages-by-their-text", "errors/codes"]],
     ["model not found error", ["errors/codes"]],
@@ -271,7 +271,7 @@ describe("the search", () => {
     ["aws lambda", ["mounting/hono"]],
     ["outgoing http proxy", ["backends/relays"]],
     ["migrate database", ["quota/sql-postgresql-mysql-sqlite", "production/rolling-deploys-and-migrations"]],
-    ["own database for keys", ["keys-and-limits/keys"]],
+    ["own database for keys", ["keys-and-limits/your-own-auth"]],
     ["move from litellm", ["moving/"]],
     ["migrate from portkey", ["moving/"]],
     ["keys of litellm", ["moving/keys-and-budgets"]],
@@ -302,6 +302,60 @@ describe("the search", () => {
     const found = find(question).slice(0, 2);
     const addresses = found.map(({ page, heading }) => `${page}/${heading}`);
     expect(addresses).toSatisfy(() => sections.some((section) => addresses.includes(section)));
+  });
+
+  it("answers each question of its page first", () => {
+    const links = (pages.get("questions") ?? []).flatMap(textsIn).flatMap(piecesOf);
+    const questions = links.flatMap(({ text, href = "" }) => {
+      const [, page, heading = ""] = addressOf(href, "questions")?.split("/") ?? [];
+      return page === undefined ? [] : [{ text, page, heading }];
+    });
+    expect(questions.length).toBeGreaterThan(100);
+    const missed = questions.filter(({ text, page, heading }) => {
+      const [hit] = find(text);
+      return hit?.page !== page || hit.heading !== heading;
+    });
+    expect(missed).toEqual([]);
+    expect(find("questions").filter(({ page }) => page === "questions")).toEqual([]);
+  });
+
+  it("finds a section by the words of its question, and shows its own title", () => {
+    const page = "# Page\n\n## Ends\n\nThe hay is taken away.";
+    const questions = "# Questions\n\n- [Who eats the needle?](page.md#ends)\n- [Elsewhere?](https://example.com)\n";
+    const [hit, ...others] = searchIn({ page, questions })("needle");
+    expect(hit).toMatchObject({
+      page: "page",
+      heading: "ends",
+      title: "Page › Ends",
+      excerpt: "The hay is taken away.",
+    });
+    expect(others).toEqual([]);
+  });
+
+  it.each([
+    ["does a cancelled stream cost money", "backends/hang-ups-and-failed-calls"],
+    ["which database tables does it create", "quota/sql-postgresql-mysql-sqlite"],
+    ["add system prompt to every request", "hooks/before"],
+    ["log format json", "options/failures"],
+    ["overhead", "performance/a-call"],
+    ["VAT", "usage/invoices"],
+    ["reseller margin", "prices/a-margin"],
+    ["per model budget", "budgets/one-model"],
+    ["use my own auth", "keys-and-limits/your-own-auth"],
+    ["block a user", "keys-and-limits/keys"],
+    ["insufficient_quota", "errors/codes"],
+    ["suspend customer", "keys-and-limits/keys"],
+    ["client aborts charge", "backends/hang-ups-and-failed-calls"],
+    ["cancled stream billing", "backends/hang-ups-and-failed-calls"],
+    ["fallbak provider", "routes/fallback-when-an-upstream-fails"],
+    ["kuberentes", "production/deploy"],
+    ["postgress down", "production/when-the-database-is-down"],
+    ["will I be billed twice if my client retries after a network error", "retries/"],
+    ["someone published our key on github, what should we do", "keys-and-limits/rotate-a-key"],
+    ["can two customers see each other's data", "SECURITY/what-the-gateway-promises"],
+  ])("answers %s first", (query, section) => {
+    const [hit] = find(query);
+    expect(`${hit?.page}/${hit?.heading}`).toBe(section);
   });
 
   it.each([
@@ -383,7 +437,7 @@ describe("the search", () => {
   it.each([
     ["vertex", "credentials", "google-cloud"],
     ["cors", "mounting", "pages-in-a-browser"],
-    ["migrate database", "quota", "sql-postgresql-mysql-sqlite"],
+    ["migrate database", "production", "rolling-deploys-and-migrations"],
     ["azure", "credentials", "azure"],
     ["rate limits", "keys-and-limits", "rate-limits"],
   ])("answers %s by the guide, before the options of that name", (question, page, heading) => {

@@ -202,6 +202,13 @@ export function readingSuite({ visit }: Stage): void {
       await first.waitFor();
       expect(await isWhole(first)).toBe(true);
       expect(await isWiderThanScreen(page)).toBe(false);
+      // On a narrow screen, the results have its whole width, also below the button beside the field.
+      const [results, side] = await Promise.all(
+        [page.getByRole("list", { name: "Results" }), page.getByRole("complementary", { name: "Contents" })].map(
+          async (part) => (await part.boundingBox())?.width ?? 0,
+        ),
+      );
+      expect((side ?? 0) - (results ?? 0)).toBeLessThan(40);
       // The last of the results scrolls into sight by keyboard, too.
       await page.keyboard.press("ArrowDown");
       for (let left = (await search.getByRole("link").count()) - 1; left > 0; left--)

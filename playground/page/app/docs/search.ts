@@ -1,7 +1,8 @@
-/** Finds sections of the docs by words in their headings and texts. */
+/** Finds sections of the docs by words in their headings and texts, and in the questions that they answer. */
 
 import MiniSearch, { type SearchResult } from "minisearch";
-import { type Block, blocksOf, piecesOf } from "./markdown.ts";
+import { addressOf, type Block, blocksOf, piecesOf } from "./markdown.ts";
+import { commonStemOf, FILLERS } from "./stems.ts";
 
 /** A found section, or a row of it. */
 export interface Hit {
@@ -38,20 +39,28 @@ const LEAD_CHARS = 30;
 /** Returns a function that finds the best sections for a query, the best first. */
 export function searchIn(pages: Readonly<Record<string, string>>): (query: string) => readonly Hit[] {
   const summaries = summariesIn(pages["README"] ?? "");
-  const sections = Object.entries(pages).flatMap(([page, markdown]) =>
-    sectionsOf(page, blocksOf(markdown), summaries.get(page) ?? ""),
+  const texts = Object.entries(pages).flatMap(([page, markdown]) =>
+    page === QUESTIONS ? [] : sectionsOf(page, blocksOf(markdown), summaries.get(page) ?? ""),
   );
+  const sections = [...texts, ...questionsIn(pages[QUESTIONS] ?? "", texts)];
   const byId = new Map(sections.map((section) => [section.id, section]));
+  /** The stems of all words of the docs. */
+  const known = new Set<string>();
   const index = new MiniSearch<Section>({
     fields: ["ownTitle", "pageTitle", "summary", "text", "code"],
     tokenize: tokensOf,
-    processTerm: stemOf,
-    // Beginnings and slips of short words would be found in too many others.
+    processTerm: (word) => {
+      const stem = stemOf(word);
+      if (stem !== null) known.add(stem);
+      return stem;
+    },
+    // Beginnings of short words would be found in too many others. A word that the docs do not have may be a slip.
     searchOptions: {
       boost: { ownTitle: 4, pageTitle: 2, summary: 3, code: 0.3 },
       prefix: (term) => term.length > 3,
-      fuzzy: (term) => term.length > 5 && 0.2,
-      weights: { prefix: 0.3, fuzzy: 0.2 },
+      fuzzy: (term) => term.length > 3 && !known.has(term) && 0.3,
+      weights: { prefix: 0.3, fuzzy: 0.5 },
+      processTerm: stemOf,
     },
   });
   index.addAll(sections);
@@ -88,6 +97,9 @@ const tokensOf = (text: string): string[] =>
     return parts.length > 1 ? [word, ...parts] : word;
   });
 
+/** The page with questions in the words of users, each a link to the section that answers it. Other titles of these sections, not hits. */
+const QUESTIONS = "questions";
+
 /** The pages whose tables are found row by row: a row has the text of an error, and what to do. */
 const ROWS_ALONE: ReadonlySet<string> = new Set(["errors"]);
 
@@ -98,63 +110,11 @@ const STOP_WORDS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Returns the stem of a word, so that "refuse", "refused" and "refusing" are one; nothing for a stop word. */
+/** Returns the stem of a word, the same for words that mean the same; nothing for a word that says little. */
 function stemOf(word: string): string | null {
   const term = word.toLowerCase();
-  if (term === "" || STOP_WORDS.has(term)) return null;
-  // Shorter words, and names with signs or digits, have no endings. No English word is longer.
-  if (!/^[a-z]{4,30}$/.test(term)) return ALIKE.get(term) ?? term;
-  const stem = term
-    .replace(/ies$/, "y")
-    .replace(/(?<![su])s$/, "")
-    .replace(/ations?$/, "ate")
-    .replace(/(?<=[aeiouy].*[^aeiou])(?:ing|ed)$/, "")
-    .replace(/([bdgmnprt])\1$/, "$1")
-    .replace(/(?<=....)e$/, "");
-  return ALIKE.get(stem) ?? stem;
+  return term === "" || STOP_WORDS.has(term) || FILLERS.has(term) ? null : commonStemOf(term);
 }
-
-/** Stems that mean the same. */
-const ALIKE: ReadonlyMap<string, string> = new Map([
-  ["invoic", "bill"],
-  ["postgresql", "postgr"],
-  ["healthcheck", "health"],
-  ["cost", "pric"],
-  ["custom", "own"],
-  ["reject", "refus"],
-  ["remov", "delet"],
-  ["away", "down"],
-  ["outag", "down"],
-  ["disconnect", "hang"],
-  ["abort", "hang"],
-  ["cancel", "hang"],
-  ["charg", "pric"],
-  ["cut", "break"],
-  ["interrupt", "break"],
-  ["disabl", "limit"],
-  ["restrict", "limit"],
-  ["benchmark", "performanc"],
-  ["multipl", "several"],
-  ["provider", "upstream"],
-  ["vendor", "upstream"],
-  ["failover", "fallback"],
-  ["switch", "fallback"],
-  ["another", "next"],
-  ["jailbreak", "injection"],
-  ["sent", "send"],
-  ["fail", "down"],
-  ["failur", "down"],
-  ["eras", "delet"],
-  ["erasur", "delet"],
-  ["forgotten", "delet"],
-  ["retention", "keep"],
-  ["retain", "keep"],
-  ["kept", "keep"],
-  ["sticky", "affinity"],
-  ["request", "call"],
-  ["licenc", "license"],
-  ["licens", "license"],
-]);
 
 /** The shortest text that counts as a quotation of an error, and the fewest words of its beginning. */
 const QUOTE_CHARS = 10;
@@ -301,6 +261,18 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
     code: codes.join(" "),
     lead: (heading === "" && wordsOf(/^: (.*)/.exec(summary)?.[1] ?? "")) || (leads.slice(at).find(Boolean) ?? ""),
   }));
+}
+
+/** Returns the section behind each question once more, with the question as its title. */
+function questionsIn(markdown: string, sections: readonly Section[]): Section[] {
+  // A section stands before its rows, which have its address.
+  const answers = new Map(sections.toReversed().map((section) => [section.address, section]));
+  const items = blocksOf(markdown).flatMap((block) => (block.type === "list" ? block.items : []));
+  return items.flatMap(piecesOf).flatMap(({ text, href = "" }, at) => {
+    const [, page, heading = ""] = addressOf(href, QUESTIONS)?.split("/") ?? [];
+    const answer = answers.get(`${page}/${heading}`);
+    return answer ? { ...answer, id: `${answer.id}/question${at}`, ownTitle: text } : [];
+  });
 }
 
 function textsOf(block: Exclude<Block, { type: "heading" | "code" }>): string[] {

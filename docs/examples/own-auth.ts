@@ -1,0 +1,34 @@
+// own-auth.ts
+import { createHmac } from "node:crypto";
+import { createGateway } from "polygate";
+import { openStores } from "polygate/stores";
+import { myBackend } from "./backend.ts";
+
+const { OWN_AUTH_SECRET = "change me" } = process.env;
+const stores = await openStores("sqlite::memory:");
+const { quotas } = stores.ports;
+
+/** Returns the user of a token of your login. Here, verify the token, such as with `jwtVerify` of the package jose. */
+const userOf = async (token: string): Promise<string | undefined> => /^token-of-(\w+)$/.exec(token)?.[1];
+
+/** Returns the secret of a user's key. Only this file uses the secret: the user sends a token in its place. */
+const secretOf = (user: string): string => createHmac("sha256", OWN_AUTH_SECRET).update(user).digest("base64url");
+
+const find = quotas.find.bind(quotas);
+quotas.find = async (apiKey, call) => {
+  const user = await userOf(apiKey);
+  return find(user === undefined ? apiKey : secretOf(user), call); // Other secrets are those of usual keys.
+};
+
+// When a user signs up:
+await quotas.add({ id: "anna", apiKey: secretOf("anna"), granted: 100_000 });
+
+const gateway = createGateway({ backend: myBackend, ...stores.ports });
+for (const token of ["token-of-anna", "token-of-bob"]) {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const body = JSON.stringify({ model: "any", messages: [{ role: "user", content: "Hello" }] });
+  const { status } = await gateway.fetch("http://localhost/v1/chat/completions", { method: "POST", headers, body });
+  console.log(token, status);
+}
+await gateway.close();
+await stores.close();

@@ -1,0 +1,84 @@
+/** Finds what words have in common: "refused" and "rejecting" are one word to a search. */
+
+/** Words that say little in a question. Unlike stop words, they count in the text of an error. */
+export const FILLERS: ReadonlySet<string> = new Set(
+  "all also any been but did each ever every everyone find found get getting give given go got know let make makes more most much must need needs other others out see seen some something such take than these they those through us use used uses using want way well work works would".split(
+    " ",
+  ),
+);
+
+/** Returns the stem of a word in small letters, the same for words that mean the same. */
+export function commonStemOf(word: string): string {
+  const stem = endless(word);
+  return ALIKE.get(stem) ?? stem;
+}
+
+/** Returns a word without its ending, so that "refuse", "refused" and "refusing" are one. */
+function endless(term: string): string {
+  // Shorter words, and names with signs or digits, have no endings. No English word is longer.
+  if (!/^[a-z]{4,30}$/.test(term)) return term;
+  return term
+    .replace(/ies$/, "y")
+    .replace(/(?<![su])s$/, "")
+    .replace(/ations?$/, "ate")
+    .replace(/(?<=[aeiouy].*[^aeiou])(?:ing|ed)$/, "")
+    .replace(/([bdgmnprt])\1$/, "$1")
+    .replace(/(?<=....)e$/, "");
+}
+
+/** Words that mean the same. The docs have the first of each line, or several. */
+const SYNONYMS = `
+  add prepend inject
+  alert notify notification warn warning
+  break cut interrupt interruption
+  call request
+  charge bill cost fee pay price pricing
+  dashboard ui gui interface console
+  day daily
+  delete remove erase erasure forgotten purge
+  down away outage fail failure unavailable
+  fallback failover switch
+  google gcp
+  hang abort cancel disconnect
+  health healthcheck alive
+  image picture photo
+  injection jailbreak
+  keep kept save retain retention
+  kubernetes k8s
+  leak steal stolen expose publish
+  license licence
+  limit cap disable restrict
+  login auth oauth oidc saml sso
+  mail email
+  margin markup profit resell
+  mask redact anonymize anonymise
+  mock simulate fake stub
+  month monthly
+  next another
+  own custom
+  pause suspend ban block freeze deactivate
+  performance benchmark
+  personal pii
+  postgresql postgres
+  process replica instance
+  refuse reject deny decline
+  several multiple
+  send sent
+  shutdown restart
+  sticky affinity
+  tax vat
+  team department
+  update upgrade
+  upstream provider vendor
+  user customer employee
+`;
+
+/** The first word of each line of synonyms by the stems of the others. */
+const ALIKE: ReadonlyMap<string, string> = new Map(
+  SYNONYMS.trim()
+    .split("\n")
+    .flatMap((line) => {
+      const [first = "", ...others] = line.trim().split(" ").map(endless);
+      return others.map((word): [string, string] => [word, first]);
+    }),
+);
