@@ -708,18 +708,23 @@ const LITELLM_TABLES = `
   );
   CREATE TABLE "LiteLLM_VerificationToken" (
     token TEXT PRIMARY KEY, key_alias TEXT, spend DOUBLE PRECISION DEFAULT 0, expires TIMESTAMP(3), models TEXT[],
-    team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT
+    team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT, user_id TEXT
   );
+  CREATE TABLE "LiteLLM_UserTable" (user_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION);
+  INSERT INTO "LiteLLM_UserTable" VALUES ('gus', 10), ('hal', NULL);
   INSERT INTO "LiteLLM_TeamTable" VALUES
     ('team-a', 300, '{}', false), ('unlimited', NULL, '{}', NULL), ('slow', NULL, '{own}', false), ('off', NULL, '{}', true);
   INSERT INTO "LiteLLM_VerificationToken" VALUES
-    ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL),
-    ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d'),
-    ('${token("sk-carl")}', 'carl', 0, NULL, '{}', NULL, true, NULL, NULL),
-    ('${token("sk-dora")}', 'dora', 0, NULL, '{all-team-models}', 'slow', NULL, NULL, NULL),
-    ('${token("sk-emil")}', 'emil', 0, NULL, '{}', 'slow', NULL, NULL, NULL),
-    ('${token("sk-fay")}', 'fay', 0, NULL, '{all-proxy-models}', 'off', NULL, NULL, NULL),
-    ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d')`;
+    ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL, NULL),
+    ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d', NULL),
+    ('${token("sk-carl")}', 'carl', 0, NULL, '{}', NULL, true, NULL, NULL, NULL),
+    ('${token("sk-dora")}', 'dora', 0, NULL, '{all-team-models}', 'slow', NULL, NULL, NULL, NULL),
+    ('${token("sk-emil")}', 'emil', 0, NULL, '{}', 'slow', NULL, NULL, NULL, NULL),
+    ('${token("sk-fay")}', 'fay', 0, NULL, '{all-proxy-models}', 'off', NULL, NULL, NULL, NULL),
+    ('${token("sk-gus")}', 'gus-own', 0, NULL, '{}', NULL, NULL, NULL, NULL, 'gus'),
+    ('${token("sk-gus-2")}', 'gus-team', 0, NULL, '{}', 'slow', NULL, NULL, NULL, 'gus'),
+    ('${token("sk-hal")}', 'hal', 0, NULL, '{}', NULL, NULL, NULL, NULL, 'hal'),
+    ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d', NULL)`;
 
 describe("litellm.ts", () => {
   it("takes a secret once, also if its first calls come together, or the store fails in between", async () => {
@@ -795,12 +800,25 @@ describe("litellm.ts", () => {
         metadata: { ...metadata(`sk-${id}`), group: "slow" },
       })),
       { id: "fay", apiKey: [], paused: true, used: 0, metadata: { ...metadata("sk-fay"), group: "off" } },
+      { id: "gus-own", apiKey: [], paused: false, used: 0, budget: "gus", metadata: metadata("sk-gus") },
+      {
+        id: "gus-team",
+        apiKey: [],
+        paused: false,
+        used: 0,
+        models: ["own"],
+        metadata: { ...metadata("sk-gus-2"), group: "slow" },
+      },
+      { id: "hal", apiKey: [], paused: false, used: 0, metadata: metadata("sk-hal") },
     ]);
 
     const shell = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sh")?.code ?? "";
     await writeFile(`${folder}/keys.jsonl`, lines.map((line) => JSON.stringify(line)).join("\n"));
     const cli = `"${process.execPath}" "${ROOT}src/cli.ts"`;
-    const commands = shell.replaceAll("npx polygate", cli).replace(/^(?:npm|cp|psql|.* serve) .*\n/gm, "");
+    const commands = shell
+      .replace(/^.* budgets create team-a .*\n/m, (team) => team + team.replace("team-a", "gus"))
+      .replaceAll("npx polygate", cli)
+      .replace(/^(?:npm|cp|psql|.* serve) .*\n/gm, "");
     const store = "sqlite:litellm.db";
     const { stdout } = await run("sh", ["-ec", commands.replace(/postgres:\S+/, store)], inFolder());
     expect(stdout).toContain("Took 120.00 USD from team-a. Granted: 180.00 USD.");
@@ -844,7 +862,7 @@ describe("litellm.ts", () => {
         { id: ben, secrets: 1, metadata: { group: "unlimited" } },
         { id: "anna", secrets: 1, metadata: { group: "team-a" } },
         { id: "carl", secrets: 1 },
-        ...["dora", "emil", "fay"].map((id) => ({ id, secrets: 0 })),
+        ...["dora", "emil", "fay", "gus-own", "gus-team", "hal"].map((id) => ({ id, secrets: 0 })),
       ]);
       expect(JSON.stringify(keys.slice(0, 3))).not.toContain("litellm");
       await polygate("keys remove-secret < removed.txt");
