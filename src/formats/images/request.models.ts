@@ -36,10 +36,10 @@ const VERB: Readonly<Record<ImageOperation, string>> = {
   vary: "make variations",
 };
 
-/** The image models of a gateway: the built-in ones, and the host's own. */
 /** Shared by all models without an alias: a backend may list a million of them. */
 const NO_ALIASES: readonly string[] = Object.freeze([]);
 
+/** The image models of a gateway: the built-in ones, and the host's own. */
 export class ImageModels {
   readonly #profiles: ReadonlyMap<string, ImageProfile>;
   readonly #aliases: ReadonlyMap<string, string>;
