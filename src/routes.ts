@@ -16,7 +16,7 @@ import { type Addressed, notFoundBody } from "./wrong-address.ts";
 export interface CoreRoutes<Context = unknown> {
   /**
    * Answers a request. Answers a route that the gateway does not own with the 404 of `wrongAddress`. It is a `fetch` for SDKs, too: `init` belongs
-   * to an address, and is ignored beside a request, where servers pass other values.
+   * to an address, whose call rejects once the signal of `init` is aborted. Beside a request, where servers pass other values, it is ignored.
    */
   readonly fetch: (input: string | URL | Request, init?: RequestInit | object) => Promise<Response>;
   /** Answers a request. Returns undefined at once for a route that the gateway does not own, so that the host can answer. */
