@@ -66,17 +66,19 @@ export function bearerToken(headers: Headers): string | undefined {
   return token;
 }
 
-/**
- * Answers like `fetch`: rejects once the signal of `init` is aborted, as SDKs expect it. Beside a request, `init` is ignored. A server that passes
- * the request has no use for a rejection when its client is gone.
- */
-export async function fetched(
+/** Answers a call of `fetch`. Beside a request, `init` is ignored. A server that passes the request needs no rejection when its client is gone. */
+export const fetched = async (
   input: string | URL | Request,
   init: RequestInit | object | undefined,
   answer: (request: Request) => Promise<Response>,
+): Promise<Response> =>
+  typeof input === "string" || input instanceof URL ? untilAborted(new Request(input, init), answer) : answer(input);
+
+/** Answers a request like `fetch`: rejects once its signal is aborted, as SDKs expect it. */
+export async function untilAborted(
+  request: Request,
+  answer: (request: Request) => Promise<Response>,
 ): Promise<Response> {
-  if (typeof input !== "string" && !(input instanceof URL)) return answer(input);
-  const request = new Request(input, init);
   const { signal } = request;
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {

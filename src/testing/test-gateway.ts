@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { GATEWAY_SHAPES } from "../every-format.ts";
+import { untilAborted } from "../http/request.ts";
 import {
   type ApiKeyOptions,
   type BudgetOptions,
@@ -49,7 +50,8 @@ export interface TestGateway<Context = unknown> extends Gateway<Context>, AsyncD
   readonly apiKey: string;
   /**
    * Answers a request without a socket. It is a `fetch` for SDKs, and no request leaves the process: the gateway answers all hosts. An address
-   * without a host is one of the gateway. A path that is none of its routes gets the 404 of `wrongAddress`, as at `listen`.
+   * without a host is one of the gateway. A path that is none of its routes gets the 404 of `wrongAddress`, as at `listen`. A call rejects once
+   * its signal is aborted.
    */
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
   /**
@@ -132,7 +134,7 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     failures,
     records: calls.records,
     async fetch(input, init) {
-      return gateway.fetch(new Request(typeof input === "string" ? new URL(input, HOST) : input, init));
+      return untilAborted(new Request(typeof input === "string" ? new URL(input, HOST) : input, init), gateway.fetch);
     },
     async listen() {
       if (closing) throw new Error("testGateway: the gateway is closed.");

@@ -150,6 +150,13 @@ describe("an observer of the host", () => {
 });
 
 describe("its ways in", () => {
+  it("rejects like fetch once its signal is aborted", async () => {
+    const { fetch } = testGateway();
+    const signal = AbortSignal.abort(new Error("too late"));
+    await expect(fetch("/v1/models", { signal })).rejects.toThrow("too late");
+    await expect(fetch(new Request("http://host/v1/models"), { signal })).rejects.toThrow("too late");
+  });
+
   it("answers fetch for every host, and for an address without one", async () => {
     await using gateway = testGateway();
     const headers = { authorization: `Bearer ${gateway.apiKey}` };
