@@ -93,6 +93,8 @@ export async function bundledWorker(project: string, name: string, source: strin
     outputOptions: { codeSplitting: false },
     logLevel: "error",
     failOnWarn: true,
+    // Warns where the machine is slow.
+    checks: { bundlerTimings: false },
   });
   return readFile(join(outDir, `${name}.js`), "utf8");
 }
