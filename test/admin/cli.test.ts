@@ -34,12 +34,15 @@ let folder: string;
 let store: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "polygate-cli-"));
+  store = `sqlite:${join(folder, "empty.db")}`;
+  await keys("migrate");
 });
-/** Each test has a store of its own. */
+/** Each test has a store of its own: a copy of an empty one, which is quicker than its tables. */
 let stores = 0;
 beforeEach(async () => {
-  store = `sqlite:${join(folder, `quota-${stores++}.db`)}`;
-  await keys("migrate");
+  const file = join(folder, `quota-${stores++}.db`);
+  store = `sqlite:${file}`;
+  await copyFile(join(folder, "empty.db"), file);
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
