@@ -8,6 +8,7 @@ import * as v from "valibot";
 import { type FieldPath, GatewayError } from "../errors.ts";
 import { listedIn } from "../model/derived.ts";
 import { type JsonObject, isJsonObject } from "../model/json.ts";
+import { MOST_COMPARED, nearest } from "../options.ts";
 
 /** The parts of a schema, for code that walks over schemas. */
 export interface Shape {
@@ -441,9 +442,26 @@ function issuePath(root: unknown, path: FieldPath): [v.IssuePathItem, ...v.Issue
 
 /** Words an issue. Messages of our own stand at the schema; those of valibot get the same form. */
 function describe(issue: v.BaseIssue<unknown>): string {
-  if (issue.input === undefined) return "is required";
+  if (issue.input === undefined) return `is required${misnamed(issue.path?.at(-1))}`;
   if (!issue.message.startsWith("Invalid ")) return issue.message;
   return `must be ${NAMES[issue.expected ?? issue.type] ?? oneOf(issue.expected ?? issue.type)}, not ${shown(issue.input)}`;
+}
+
+/** Fields of the same meaning that each format names otherwise. */
+const SAME: readonly RegExp[] = [
+  /^(?:messages|input|contents|prompt)$/,
+  /^(?:parameters|input_?schema)$/i,
+  /^max_?(?:completion_?|output_?)?tokens$/i,
+];
+
+/** Says which field was probably meant to be a missing one, behind a sentence. Empty when there is none. */
+function misnamed({ input, key }: Partial<v.IssuePathItem> = {}): string {
+  // Any short name is near to another.
+  if (!isJsonObject(input) || typeof key !== "string" || key.length < 4) return "";
+  const names = Object.keys(input).slice(0, MOST_COMPARED);
+  const isSame = (name: string): boolean => SAME.some((words) => words.test(name) && words.test(key));
+  const found = names.find(isSame) ?? nearest(key, names);
+  return found === undefined ? "" : `, not ${shown(found)}`;
 }
 
 const NAMES: Readonly<Record<string, string>> = {

@@ -70,6 +70,21 @@ describe("an error", () => {
   });
 
   it.each([
+    ["max_tokens", { max_token: 5 }, 'max_tokens: is required, not "max_token"'],
+    ["max_tokens", { maxTokens: 5 }, 'max_tokens: is required, not "maxTokens"'],
+    ["max_tokens", { model: "m", max_output_tokens: 5 }, 'max_tokens: is required, not "max_output_tokens"'],
+    ["messages", { prompt: "Hi" }, 'messages: is required, not "prompt"'],
+    ["contents", { content: [] }, 'contents: is required, not "content"'],
+    ["input_schema", { parameters: {} }, 'input_schema: is required, not "parameters"'],
+    ["max_tokens", { temperature: 1, stream: true }, "max_tokens: is required"],
+    ["name", { names: "x".repeat(9) }, 'name: is required, not "names"'],
+    ["id", { i: 1, ids: 2 }, "id: is required"],
+  ])("tells of a missing %s in %j which field was probably meant", (field, body, message) => {
+    expect(messageOf(object({ [field]: v.string() }), body)).toBe(message);
+    expect(messageOf(object({ deep: object({ [field]: v.string() }) }), { deep: body })).toBe(`deep.${message}`);
+  });
+
+  it.each([
     { b: "b" },
     { b: "b", a: null, c: null, d: null, e: null },
     { a: "", b: "b", c: "c", d: "d", e: "", f: "" },
