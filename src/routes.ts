@@ -8,7 +8,7 @@ import { aboveVersion } from "./options.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
-import { refusal } from "./pipeline/respond.ts";
+import { idHeaders, refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
 import { type Addressed, notFoundBody } from "./wrong-address.ts";
 
@@ -236,11 +236,12 @@ export class Routes {
   #wrongAddress(request: Request, prefix: string): Promise<Answer> {
     const { method, headers } = request;
     const url = pathIn(request) && request.url;
+    const id = newRequestId();
     return this.#adapted(request, () =>
       jsonAnswer(
         404,
-        notFoundBody({ endpoints: this.#served }, method, url, prefix, (name) => headers.get(name)),
-        {},
+        notFoundBody({ endpoints: this.#served }, method, url, prefix, (name) => headers.get(name), id),
+        idHeaders(id),
       ),
     );
   }

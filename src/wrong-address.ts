@@ -4,7 +4,11 @@ import { aboveVersion, assertEndpoints, nearest, oneLine } from "./options.ts";
 
 /** The body of a 404, as the SDK of the client parses it: Anthropic's, Google's or OpenAI's. */
 export type WrongAddress =
-  | { readonly type: "error"; readonly error: { readonly type: "not_found_error"; readonly message: string } }
+  | {
+      readonly type: "error";
+      readonly error: { readonly type: "not_found_error"; readonly message: string };
+      readonly request_id?: string;
+    }
   | { readonly error: { readonly code: 404; readonly message: string; readonly status: "NOT_FOUND" } }
   | {
       readonly error: {
@@ -55,6 +59,7 @@ export function wrongAddress(
  * Returns the body of `wrongAddress`.
  *
  * @param header Returns a header of the request; undefined or null for one that it does not have.
+ * @param requestId The id of the request, for the body that tells one. Default: the body has none.
  */
 export function notFoundBody(
   gateway: Addressed,
@@ -62,6 +67,7 @@ export function notFoundBody(
   url: string = "/",
   mountedAt: string,
   header: (name: string) => string | readonly string[] | null | undefined,
+  requestId?: string,
 ): WrongAddress {
   const has = (name: string): boolean => header(name) != null;
   const prefix = mountedAt.replace(/\/+$/, "");
@@ -78,7 +84,7 @@ export function notFoundBody(
     !meant && RIGHT_BASE.test(below ?? "")
       ? `This gateway does not offer ${asked}.`
       : `There is no route ${asked}. ${remedy(method, path, prefix, meant, !isSocket && protocol !== "")}`;
-  return BODIES[vendorOf(meant ?? below ?? path) ?? vendorOfKey(has, url)](message);
+  return BODIES[vendorOf(meant ?? below ?? path) ?? vendorOfKey(has, url)](message, requestId);
 }
 
 /**
@@ -106,8 +112,12 @@ const RIGHT_BASE = /^(?:\/upload)?\/v1(?:beta)?\/(?!v1|openai|anthropic)./;
 
 type Vendor = "anthropic" | "google" | "openai";
 
-const BODIES: Readonly<Record<Vendor, (message: string) => WrongAddress>> = {
-  anthropic: (message) => ({ type: "error", error: { type: "not_found_error", message } }),
+const BODIES: Readonly<Record<Vendor, (message: string, requestId: string | undefined) => WrongAddress>> = {
+  anthropic: (message, id) => ({
+    type: "error",
+    error: { type: "not_found_error", message },
+    ...(id !== undefined && { request_id: id }),
+  }),
   google: (message) => ({ error: { code: 404, message, status: "NOT_FOUND" } }),
   openai: (message) => ({ error: { message, type: "invalid_request_error", param: null, code: "not_found" } }),
 };

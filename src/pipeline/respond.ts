@@ -267,11 +267,14 @@ interface AnsweredCall {
   readonly found?: { readonly rates: readonly RateLimit[] };
 }
 
+/** Returns the id of a request under both names that clients read. */
+export const idHeaders = (id: string): Record<string, string> => ({ "request-id": id, "x-request-id": id });
+
 /**
  * Returns the headers of every answer: the call's id under both names that clients read, and the state of the key's rate limits.
  */
 export function callHeaders({ id, endpoint, found, services }: AnsweredCall): Record<string, string> {
-  const headers = { "request-id": id, "x-request-id": id };
+  const headers = idHeaders(id);
   if (!found || found.rates.length === 0 || !endpoint.rateHeaders) return headers;
   return { ...endpoint.rateHeaders(found.rates, services.clock.now()), ...headers };
 }

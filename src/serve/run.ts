@@ -11,7 +11,7 @@ import { type NodeHandler, toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { adminHandler } from "../admin/http/index.ts";
 import { adminPage } from "../admin/page/index.ts";
-import { type CallRecord, createGateway, type Gateway, type ModelBackend, wrongAddress } from "../index.ts";
+import { type CallRecord, createGateway, type Gateway, type ModelBackend } from "../index.ts";
 import { hasMethod, oneLine } from "../options.ts";
 import { systemClock, within } from "../ports/clock.ts";
 import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
@@ -177,10 +177,8 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
   const server = createServer((req, res) => {
     if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
-    const rest = (error?: Error): void =>
-      error
-        ? void res.writeHead(500).end()
-        : json(res, 404, wrongAddress(gateway, req.method, req.url, prefix, req.headers));
+    // Without a next handler, the gateway tells the client which addresses are right.
+    const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : void answer(req, res));
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
   });
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));

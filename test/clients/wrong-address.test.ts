@@ -72,3 +72,17 @@ it("Google's", async () => {
     });
   }
 });
+
+it("has the id of the request, as each other error has, where the gateway itself answers", async () => {
+  const fetch = (input: string | URL | Request, init?: RequestInit): Promise<Response> => gateway.fetch(input, init);
+  const id = expect.stringMatching(/^req_[\da-f]{32}$/);
+  const openai = new OpenAI({ apiKey: "sk-1", baseURL: "http://gateway.test", fetch });
+  expect(await errorOf(openai.chat.completions.create({ model: "m", messages: [] }))).toMatchObject({ requestID: id });
+  const anthropic = new Anthropic({ apiKey: "sk-1", baseURL: "http://gateway.test/v1", fetch });
+  const error = (await errorOf(
+    anthropic.messages.create({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hello" }] }),
+  )) as InstanceType<typeof Anthropic.NotFoundError>;
+  expect(error).toMatchObject({ requestID: id, error: { request_id: error.requestID } });
+  const google = await gateway.fetch("http://gateway.test/models/m:generateContent", { method: "POST" });
+  expect([google.status, google.headers.get("x-request-id")]).toEqual([404, id]);
+});
