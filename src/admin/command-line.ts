@@ -309,12 +309,13 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
       throw await unknownId(error, NO_SUCH_BUDGET, "budgets", (page) => opened.store.listBudgets(page));
     if (error instanceof RangeError && error.message.startsWith(NO_SUCH_KEY))
       throw await unknownId(error, NO_SUCH_KEY, "keys", (page) => keyAdmin(opened.store).list(page));
-    if (error instanceof RefusedUnits && currency !== undefined)
-      throw new CommandError(
-        limitInWords(error.limit, (units) => moneyOf(units, currency)),
-        {},
-        { cause: error },
-      );
+    if (error instanceof RefusedUnits) {
+      const { limit, message } = error;
+      const words = currency === undefined ? message : limitInWords(limit, (units) => moneyOf(units, currency));
+      // A team that comes from elsewhere may have spent more than its budget.
+      const help = "available" in limit && limit.available > 0 ? " Take so much at most: then nothing is left." : "";
+      throw new CommandError(words + help, {}, { cause: error });
+    }
     throw named(error, address);
   } finally {
     await opened.close();

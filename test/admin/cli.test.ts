@@ -1170,8 +1170,8 @@ describe("polygate keys", () => {
     await keys("create", "--id", "coded", "--granted", "19978070", "--currency", "");
     const limit = { owner: "key coded", available: 19_978_070 };
     for (const [currency, error] of [
-      ["usd", "The key coded has only 19.97807 USD available."],
-      ["", "The key coded has too few available units: 19978070."],
+      ["usd", "The key coded has only 19.97807 USD available. Take so much at most: then nothing is left."],
+      ["", "The key coded has too few available units: 19978070. Take so much at most: then nothing is left."],
     ] as const)
       expect(await refusal("keys", "lower", "coded", "30000000", "--currency", currency)).toEqual({
         error,
