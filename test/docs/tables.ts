@@ -97,7 +97,8 @@ ${table(["Field", "chat-completions", "generate-content"], conversionRows([EMBED
 
 ${NOTE} [Errors](../errors.md) says what the codes mean. Each cell has the status and the name: \`error.code\`, or in
 generate content \`error.status\`. OpenAI holds for chat completions, responses, images and embeddings. Where a retry
-cannot help, the answer has \`x-should-retry: false\`; a \`backend_failed\` has it where a setting is wrong.
+cannot help, the answer has \`x-should-retry: false\`; a \`backend_failed\` has it where a setting is wrong. Google's SDK does not
+read this header: with \`retryOptions\`, it repeats each 408, 429, 500, 502, 503 and 504, but not the 403 of an empty quota.
 
 ${table(["Code", "Messages", "Generate content", "OpenAI", "Retry"], GATEWAY_ERROR_CODES.map(errorRow))}
 
