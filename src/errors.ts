@@ -1,5 +1,7 @@
 /** The error type of the gateway: a code that every format can encode, a message for the caller, and a cause for the host alone. */
 
+import { meantHint, quoted } from "./options.ts";
+
 /**
  * The codes of errors, independent of wire formats. Each format maps every code to a status and a body (spec 7), so a new code does not
  * compile until each format has a row for it.
@@ -70,6 +72,17 @@ export const BACKEND_WORDS: ReadonlySet<string> = new Set(Object.values(BACKEND_
 
 /** The errors of an upstream that lacks the model. */
 export const LACKS_MODEL: ReadonlySet<unknown> = new Set<GatewayErrorCode>(["model_not_found", "model_not_allowed"]);
+
+/**
+ * Says that the host has named a model which an upstream lacks, and what to correct.
+ *
+ * @param place The place of the name in the host's code.
+ */
+export const lackedModel = (
+  upstream: string,
+  model: string,
+  place: string = "in the route or in the models of the relay",
+): string => `The upstream ${upstream} does not have the model ${model}. Correct this name ${place}.`;
 
 const KNOWN_CODES: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
 
@@ -191,7 +204,9 @@ export class GatewayError extends Error {
   readonly reason: VendorReason | undefined;
   readonly port: Port | undefined;
 
+  /** Throws a TypeError for an unknown code, which no format can encode. */
   constructor(code: GatewayErrorCode, message: string, details: GatewayErrorDetails = {}) {
+    if (!KNOWN_CODES.has(code)) throw new TypeError(unknownCode(code));
     super(message, { cause: details.cause });
     this.code = code;
     this.path = details.path;
@@ -203,6 +218,11 @@ export class GatewayError extends Error {
     this.reason = details.reason;
     this.port = details.port;
   }
+}
+
+function unknownCode(code: unknown): string {
+  const hint = meantHint(String(code), GATEWAY_ERROR_CODES) || ` There are ${GATEWAY_ERROR_CODES.join(", ")}.`;
+  return `GatewayError: there is no code ${quoted(code)}.${hint}`;
 }
 
 Object.defineProperty(GatewayError.prototype, BRAND, { value: true });
@@ -317,7 +337,7 @@ export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
 
 function isKnown(thrown: unknown): thrown is GatewayError {
   try {
-    // Another version of this library, or code without types, may use an unknown code. No format can encode such a code.
+    // Another version of this library may have another code. No format can encode such a code.
     return thrown instanceof GatewayError && KNOWN_CODES.has(thrown.code);
   } catch {
     return false;

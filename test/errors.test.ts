@@ -68,9 +68,20 @@ describe("toGatewayError", () => {
   it("lets a GatewayError be, but for a code that nobody knows", () => {
     const known = new GatewayError("busy", "Full.");
     expect(toGatewayError(known, "quota-store")).toBe(known);
-    const unknown = new GatewayError("weird" as "busy", "secret");
+    // Another version of the library may know more codes.
+    const unknown = Object.assign(new GatewayError("busy", "secret"), { code: "weird" });
     expect(toGatewayError(unknown)).toMatchObject({ code: "internal", cause: unknown, port: undefined });
     expect(toGatewayError(unknown).message).not.toContain("secret");
+  });
+
+  it.each([
+    ["rate_limit", 'there is no code "rate_limit". Did you mean "rate_limited"?'],
+    ["weird", 'there is no code "weird". There are invalid_request, malformed_body,'],
+    [undefined, "there is no code undefined. There are"],
+  ])("says that there is no code %s", (code, words) => {
+    const make = (): GatewayError => new GatewayError(code as "busy", "Full.");
+    expect(make).toThrow(TypeError);
+    expect(make).toThrow(words);
   });
 
   it.each([

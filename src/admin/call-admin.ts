@@ -1,6 +1,6 @@
 /** Reports about recorded calls: sums of usage, also as CSV, and the reason why a call ended as it did. */
 
-import { LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
+import { lackedModel, LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
 import { amountOf, currencyCode, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
@@ -362,12 +362,12 @@ const REMEDIES = {
   deadline_exceeded: "Higher timeouts of the relay give the upstream more time.",
   rate_limited: "A second upstream in the route takes the calls that this one refuses.",
 } as const;
-const CORRECT_MODEL = "in the routes, in the models of the relay and in the prices, or remove it.";
 
 /** Says what helps where an upstream answers no call, in the words of its refused and failed calls. A mistake has its remedy in it. */
 export function failingRemedy({ code, mistake }: UpstreamErrors): string | undefined {
   if (mistake !== undefined) return undefined;
-  if (LACKS_MODEL.has(code)) return `Correct the model ${CORRECT_MODEL}`;
+  if (LACKS_MODEL.has(code))
+    return "Correct the model in the routes, in the models of the relay and in the prices, or remove it.";
   switch (code) {
     case "backend_refused":
       return `${REMEDIES[code]}: the log of the gateway has its answers.`;
@@ -391,26 +391,42 @@ const isUnasked = ({ attempts }: RecordedCall): boolean => attempts.every(({ mov
 /** True for a call whose upstreams have all been at rest. */
 const isOfRest = (call: RecordedCall): boolean => call.attempts.length > 0 && isUnasked(call);
 
-/** Returns the attempts whose upstream lacks a model that the caller has not named: the host's route or relay names it. */
-const wronglyNamed = ({ attempts, modelAsked }: RecordedCall): readonly UpstreamAttempt[] =>
-  attempts.filter(({ errorCode, model }) => LACKS_MODEL.has(errorCode) && model !== modelAsked);
+/**
+ * Returns the attempts whose upstream lacks a model that the host has named. A call fails by such a model, and is refused for a name of the
+ * caller's own.
+ */
+const wronglyNamed = ({ attempts, errorCode: ofCall, modelAsked, outcome }: RecordedCall): readonly UpstreamAttempt[] =>
+  attempts.filter(
+    ({ errorCode, mistake, model }) =>
+      LACKS_MODEL.has(errorCode) &&
+      (mistake !== undefined || model !== modelAsked || (ofCall === "model_not_found" && outcome === "failed")),
+  );
 
 /** Returns the mistakes in the settings of the upstreams of a call, each once, with their remedies. */
 export const mistakesOf = ({ attempts }: RecordedCall): readonly string[] => [
   ...new Set(attempts.flatMap(({ mistake }) => mistake ?? [])),
 ];
 
-/** True where each upstream fails by a mistake in its settings, so that a further try fails, too. */
+/** True where each upstream fails by a mistake in its settings, so that a further try fails, too. A connection may be made later. */
 export const isMistaken = ({ attempts, errorCode }: RecordedCall): boolean =>
-  errorCode !== undefined && attempts.length > 0 && attempts.every(({ mistake }) => mistake !== undefined);
+  errorCode !== undefined &&
+  attempts.length > 0 &&
+  attempts.every(
+    ({ errorCode: code, mistake, movedOn }) =>
+      mistake !== undefined && (code !== "backend_unavailable" || movedOn === "resting"),
+  );
+
+/** True where each attempt that has failed by a code tells its own mistake, so that nothing more is to be said of them. */
+const areToldBy = ({ attempts }: RecordedCall, code: RecordedCall["errorCode"]): boolean => {
+  const failed = attempts.filter(({ errorCode }) => errorCode === code);
+  return failed.length > 0 && failed.every(({ mistake }) => mistake !== undefined);
+};
 
 /** True where a setting of the host names the wrong model, and no upstream has refused the credential or the account. */
 export const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
-  wronglyNamed(call).length > 0 && call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
-
-/** True where an upstream lacks a model that the host has named: such a call has failed, and that of a name of the caller's own is refused. */
-const isOfLackingModel = ({ errorCode, outcome }: RecordedCall): boolean =>
-  errorCode === "model_not_found" && outcome === "failed";
+  (call.errorCode === "backend_refused" || LACKS_MODEL.has(call.errorCode)) &&
+  wronglyNamed(call).length > 0 &&
+  call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
 
 /**
  * Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record
@@ -423,9 +439,9 @@ function errorReasons(call: RecordedCall): readonly string[] {
     return [
       "The gateway does not have the model, or the model has no price: then add a row for the model to the prices.",
     ];
-  if (isOfLackingModel(call) || (errorCode === "backend_refused" && isOnlyWronglyNamed(call)))
-    return ["A setting of this service names a model that its upstream does not have."];
-  if (isMistaken(call)) return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
+  if (isOnlyWronglyNamed(call)) return ["A setting of this service names a model that its upstream does not have."];
+  if (isMistaken(call) && errorCode !== "backend_refused")
+    return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
   if (errorCode === "rate_limited" && outcome === "failed") return [UPSTREAM_REASONS[errorCode] ?? errorCode];
   return [REASONS[errorCode] ?? errorCode];
 }
@@ -569,20 +585,18 @@ export async function callNow(
 export function nextSteps(call: RecordedCall, currency?: string, now: CallNow = {}): readonly NextStep[] {
   if (isMistaken(call)) return inWords(...mistakesOf(call), "Until then, trying again does not help.");
   const steps = stepsOf(call, currency, now);
-  const wrong = wronglyNamed(call);
-  const mistakes = mistakesOf(call);
-  if (call.errorCode === undefined || (wrong.length === 0 && mistakes.length === 0)) return steps;
-  const names = wrong.map(
-    ({ upstream, model }) =>
-      `The upstream ${oneLine(upstream)} does not have the model ${oneLine(model)}: correct this name in the route or in the models of the relay.`,
+  const names = wronglyNamed(call).map(({ upstream, model, mistake }) =>
+    mistake === undefined ? lackedModel(oneLine(upstream), oneLine(model)) : mistake,
   );
+  const mistakes = [...mistakesOf(call), ...names];
+  if (call.errorCode === undefined || mistakes.length === 0) return steps;
   const resting = call.attempts
     .filter(({ movedOn }) => movedOn === "resting")
     .map(
       ({ upstream }) =>
         `The upstream ${oneLine(upstream)} was not asked, because it was resting: gateway.health() has its state.`,
     );
-  return [...inWords(...new Set([...mistakes, ...names, ...resting])), ...steps];
+  return [...inWords(...new Set([...mistakes, ...resting])), ...steps];
 }
 
 /** Says what helps against the error of a call. `nextSteps` adds what its attempts tell. */
@@ -616,9 +630,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return inWords(
         isUnasked(call)
           ? `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`
-          : isOfLackingModel(call)
-            ? `Correct ${oneLine(modelAsked ?? "the model")} ${CORRECT_MODEL}`
-            : "The caller must choose another model.",
+          : "The caller must choose another model.",
         ...answerInLog,
       );
     case "missing_api_key":
@@ -648,6 +660,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
     case "busy":
       return inWords("The caller may try again.");
     case "backend_unavailable":
+      if (areToldBy(call, errorCode)) return inWords("The caller may try again.");
       return inWords(
         "The caller may try again.",
         // The log tells of a rest only once, not with each call.
@@ -671,7 +684,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
           )
         : [];
     case "backend_refused":
-      if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
+      if (isOnlyWronglyNamed(call) || areToldBy(call, errorCode)) return inWords(...answerInLog);
       return inWords(`${REMEDIES.backend_refused}: ${inLog} its answer.`);
     default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined

@@ -21,8 +21,8 @@ const shortId = (id: string): string => id.replace(/^(req_[\da-f]{8})[\da-f]+$/,
 function shortReasonOf(call: RecordedCall): string {
   const { errorCode, outcome, refusedBy, replayOf, affordedOutputTokens } = call;
   if (refusedBy) return `${LIMITS[refusedBy.kind]} ${refusedBy.budget ?? ""}`.trim();
-  if (isMistaken(call)) return "wrong address of upstream";
-  if (errorCode === "backend_refused" && isOnlyWronglyNamed(call)) return "wrong model of upstream";
+  if (isOnlyWronglyNamed(call)) return "wrong model of upstream";
+  if (isMistaken(call) && errorCode !== "backend_refused") return "wrong address of upstream";
   // Its error code is that of a full gateway.
   if (outcome === "shutdown") return "gateway closed";
   if (replayOf !== undefined) return `repeats ${shortId(replayOf)}`;

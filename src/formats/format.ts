@@ -407,6 +407,11 @@ export interface ChatCodec {
    */
   readonly runsCode?: boolean;
   /**
+   * Matches a field at the top of every answer and of every stream's first frame. JSON without such a field is an answer of another format.
+   * Absent for a format whose answers have no such fields.
+   */
+  readonly answerFields?: RegExp;
+  /**
    * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
    */
   decodeError(status: number, headers: Headers, body: unknown): GatewayError;

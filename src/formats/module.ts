@@ -174,7 +174,7 @@ interface AnyCall<Decoded, Event> extends RequestBelow {
   /** The upstream's own name of the model. */
   readonly model: string;
   readonly callerModel: string;
-  readonly codec: Pick<ChatCodec, "decodeError" | "limitsOf">;
+  readonly codec: Pick<ChatCodec, "answerFields" | "decodeError" | "limitsOf">;
   /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
   handOn(
     events: readonly Decoded[],

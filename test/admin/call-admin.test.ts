@@ -428,7 +428,7 @@ describe("why", () => {
         "The message that the caller was told is not recorded, because it may quote the prompt.",
       ],
       [
-        "The upstream main does not have the model large-2: correct this name in the route or in the models of the relay.",
+        "The upstream main does not have the model large-2. Correct this name in the route or in the models of the relay.",
         "For the words of the upstream, look for ID in the log of the gateway, which has its answer.",
       ],
     ],
@@ -460,7 +460,7 @@ describe("why", () => {
       retryAfterMs: 60_000,
     });
     const SECOND =
-      "The upstream second does not have the model large-2: correct this name in the route or in the models of the relay.";
+      "The upstream second does not have the model large-2. Correct this name in the route or in the models of the relay.";
     const IN_LOG = "For the words of the upstream, look for ID in the log of the gateway, which has its answer.";
 
     it("names the upstream and its model, not the caller's", async () => {
@@ -608,7 +608,7 @@ describe("why", () => {
     const stepOf = (outcome: "failed" | "refused"): unknown =>
       nextSteps({ ...call, modelAsked: "large-2", attempts, outcome })[0]?.sentence;
     expect(stepOf("failed")).toBe(
-      "Correct large-2 in the routes, in the models of the relay and in the prices, or remove it.",
+      "The upstream main does not have the model large-2. Correct this name in the route or in the models of the relay.",
     );
     expect(stepOf("refused")).toBe("The caller must choose another model.");
   });

@@ -18,5 +18,6 @@ export const chatCompletionsCodec = (options: CodecOptions = {}): ChatCodec => (
     return { path: "/chat/completions", headers: {}, body: body as JsonObject, conversions };
   },
   answerDecoder: (limits, model) => new CompletionDecoder(limits, model),
+  answerFields: /^choices$/,
   decodeError,
 });

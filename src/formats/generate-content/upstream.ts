@@ -35,6 +35,7 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
     runsCode: true,
     encodeRequest: encode,
     answerDecoder: (limits) => new GenerateContentDecoder(limits),
+    answerFields: /^(?:candidates|usage_?metadata|prompt_?feedback)$/i,
     count: {
       encode(request) {
         const { body, headers } = encode(request);

@@ -48,6 +48,7 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
     format: FORMAT,
     encodeRequest: encode,
     answerDecoder: (limits) => new MessagesDecoder(limits),
+    answerFields: /^(?:content|message|content_block)$/,
     count: {
       encode(request) {
         const { body, headers } = encode(request);

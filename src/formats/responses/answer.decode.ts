@@ -6,7 +6,7 @@ import type { ChatEvent } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
-import { decodeUpstreamError } from "../shared/errors.decode.ts";
+import { decodeUpstreamError, errorObject } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs } from "../shared/openai.ts";
 import { lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
@@ -39,6 +39,12 @@ const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incom
 /** The fields in which the deltas of one part differ. */
 const VARIED_FIELDS: VariedFields = { text: ["delta"], ignored: [["sequence_number"], ["obfuscation"]] };
 
+/** True for a frame of an error: of its type, or without a type and with an error or a message in any place that upstreams use. */
+function isError(said: unknown): boolean {
+  if (!isJsonObject(said) || (said["type"] !== undefined && said["type"] !== "error")) return false;
+  return said["type"] === "error" || said["error"] != null || errorObject(said)["message"] !== undefined;
+}
+
 export class ResponseDecoder extends NativeDecoder {
   /** The items by their place in the output, and by their ids: some servers name the same place again, or none. */
   readonly #items: Map<number | string, BegunItem> = new Map();
@@ -60,9 +66,8 @@ export class ResponseDecoder extends NativeDecoder {
     // Some servers end their streams like chat completions.
     if (data.trim() === "" || data === "[DONE]") return [];
     const said = parseAnswer(data, this.limits);
-    const isError =
-      event === "error" || (isJsonObject(said) && (said["type"] === "error" || said["type"] === undefined));
-    if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
+    if (event === "error" || isError(said))
+      throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
     if (!isValid(LooseEvent, said)) throw backendFailed("The model backend's answer has not the shape of one.");
     this.read(said as unknown as JsonObject);
     // Callers of this format could not read the frames of a stream without a beginning, or without numbers.

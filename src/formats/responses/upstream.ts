@@ -26,6 +26,7 @@ export function responsesCodec(options: CodecOptions = {}): ChatCodec {
     runsCode: true,
     encodeRequest: encode,
     answerDecoder: (limits) => new ResponseDecoder(limits),
+    answerFields: /^(?:output|response|sequence_number)$/,
     count: {
       encode(request) {
         const { body, headers } = encode(request);

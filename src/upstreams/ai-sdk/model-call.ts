@@ -21,7 +21,8 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { type FailureNotes, Pending } from "../backend.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
-import { isAboutRoute, mistakeOfConnection } from "../relay/address.ts";
+import { lackingModel, mistaken, mistakeOfConnection } from "../mistakes.ts";
+import { isAboutRoute } from "../relay/address.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 import type { AiSdkModel } from "./options.ts";
 
@@ -36,8 +37,7 @@ export class ModelCall {
   readonly #clock: Clock;
   readonly #lastFailures: FailureNotes;
   /** Undefined until the model is asked. */
-  #provider: string | undefined;
-  #modelListed = false;
+  #asked: (Pick<AiSdkModel, "provider" | "modelId"> & Pick<AskedUpstream, "modelListed">) | undefined;
   readonly #context: Pick<CallContext, "signal" | "observeUpstream" | "key">;
   /** Undefined until the model is asked. */
   #attempt: UpstreamObserver | undefined;
@@ -68,13 +68,16 @@ export class ModelCall {
 
   asks({ provider, modelId }: AiSdkModel, asked: Pick<AskedUpstream, "kind" | "stream" | "modelListed">): void {
     this.#askedAt = this.#clock.now();
-    this.#provider = provider;
-    this.#modelListed = asked.modelListed;
+    this.#asked = { provider, modelId, modelListed: asked.modelListed };
     this.#attempt = this.#context.observeUpstream?.({ ...asked, name: provider, model: modelId, format: "ai-sdk" });
   }
 
-  /** Notes the error that ends the call, and returns it. */
-  failed(error: GatewayError): GatewayError {
+  /** Notes the error that ends the call, and returns it with the mistake that it shows. */
+  failed(thrown: GatewayError): GatewayError {
+    const asked = this.#asked;
+    const error = asked?.modelListed
+      ? lackingModel(thrown, asked.provider, asked.modelId, "where the provider's model is made")
+      : thrown;
     const { code } = error;
     // The error of a call that was cut is not the provider's.
     this.#outcome = this.#context.signal.aborted ? { errorCode: code } : { errorCode: code, error };
@@ -88,9 +91,9 @@ export class ModelCall {
 
   /** Ends the call, after success or failure. */
   end(): void {
-    if (this.#provider !== undefined && !this.#context.signal.aborted) {
-      const { error } = this.#outcome;
-      this.#lastFailures.note(this.#provider, error, this.#clock.now(), this.#context.key.id, this.#modelListed);
+    if (this.#asked && !this.#context.signal.aborted) {
+      const { provider, modelListed } = this.#asked;
+      this.#lastFailures.note(provider, this.#outcome.error, this.#clock.now(), this.#context.key.id, modelListed);
     }
     this.#attempt?.end({ ...this.#outcome, endMs: Math.max(0, this.#clock.now() - this.#askedAt) });
     this.exchange.end();
@@ -146,7 +149,7 @@ function errorOf(thrown: unknown): GatewayError {
   const mistake = mistakeIn(thrown);
   if (mistake) return backendError("failed", mistake);
   const unreached = unreachedBy(thrown);
-  if (unreached) return backendError("unreachable", unreached);
+  if (unreached) return unreached;
   // A status of success means that the answer could not be read.
   if (typeof statusCode === "number") return errorOfStatus(statusCode < 400 ? 500 : statusCode, thrown);
   // The provider could not be reached.
@@ -174,15 +177,15 @@ function mistakeIn(thrown: unknown): SettingMistake | undefined {
   return new SettingMistake(`The provider ${does} POST ${shown}. Check its baseURL.`, { cause: causeOf(thrown) });
 }
 
-/** Returns the mistake in the provider's address that the error of a connection shows. */
-function unreachedBy(thrown: unknown): SettingMistake | undefined {
+/** Returns the error of a connection that shows a mistake in the provider's address. */
+function unreachedBy(thrown: unknown): GatewayError | undefined {
   const { name, statusCode, cause, url } = propertiesOf(thrown);
   if (name !== "AI_APICallError" || statusCode !== undefined || typeof url !== "string") return undefined;
   const mistake = mistakeOfConnection(cause, url, "baseURL of the provider");
-  if (mistake === undefined) return undefined;
-  return new SettingMistake(`The provider at ${URL.parse(url)?.origin ?? "its address"} ${mistake}`, {
-    cause: causeOf(thrown),
-  });
+  if (!mistake) return undefined;
+  const words = `The provider at ${URL.parse(url)?.origin ?? "its address"} ${mistake.words}`;
+  const kind = mistake.isCertain ? "failed" : "unreachable";
+  return backendError(kind, new SettingMistake(words, { cause: causeOf(thrown) }));
 }
 
 function parsedOrText(body: string): unknown {
@@ -205,6 +208,7 @@ const propertiesOf = (value: unknown): Readonly<Record<string, unknown>> =>
   (value ?? {}) as Readonly<Record<string, unknown>>;
 
 const REFUSED_KEY = "The provider's service refuses its credential. Check its apiKey and headers.";
+const REFUSED_ACCOUNT = "The provider's service refuses its account. Check its credit, and what its apiKey may use.";
 
 /** @param status Undefined for an error within a stream. */
 function errorOfStatus(status: number | undefined, thrown: unknown): GatewayError {
@@ -215,10 +219,12 @@ function errorOfStatus(status: number | undefined, thrown: unknown): GatewayErro
     if (typeof value === "string" && /^[\t\u0020-\u007e]*$/.test(value)) headers.set(name, value);
   }
   const said = causeOf(thrown, status === 401 || status === 403);
-  const cause = status === 401 ? new SettingMistake(REFUSED_KEY, { cause: said }) : said;
-  const error = decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), cause);
+  const error = decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), said);
+  // Google's Gemini refuses a key with 400.
+  const isOfKey = status === 401 || (status === 400 && /\bapi key\b/i.test(messageOf(thrown) ?? ""));
+  if (error.code === "backend_refused") return mistaken(error, isOfKey ? REFUSED_KEY : REFUSED_ACCOUNT);
   // The provider names the path of a field, which the error's message repeats.
-  return error.message.search(KEY_LIKE) < 0 ? error : upstreamError(400, cause, undefined);
+  return error.message.search(KEY_LIKE) < 0 ? error : upstreamError(400, said, undefined);
 }
 
 /**

@@ -84,37 +84,6 @@ const WANTS_TLS =
 export const wantsTls = (status: number, body: unknown): boolean =>
   status === 400 && typeof body === "string" && WANTS_TLS.test(body.slice(0, MAX_COMPARED_CHARS));
 
-/** The mistakes that a failed connection shows, by the codes and words of Node, Bun and Deno. The first row that matches counts. */
-const MISTAKES: readonly (readonly [said: RegExp, mistake: string, isOfAddress: boolean])[] = [
-  [/wrong version number|speak TLS on this port|InvalidContentType/, "does not speak TLS. http may be meant.", true],
-  [/ERR_TLS_CERT_ALTNAME_INVALID|not valid for name/, "has a certificate for another name.", true],
-  [/CERT_HAS_EXPIRED|peer certificate: (?:certificate )?expired/i, "has a certificate that has expired.", false],
-  [
-    /SELF_SIGNED_CERT|UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT)|invalid peer certificate/,
-    "has a certificate that this process does not trust. Name its authority in NODE_EXTRA_CA_CERTS (Deno: DENO_CERT).",
-    false,
-  ],
-  [/ENOTFOUND|Name or service not known|nodename nor servname/, "has a name that does not resolve.", true],
-];
-
-/**
- * Returns the mistake that the error of a connection shows: a sentence without its subject, and what to check. Undefined for an upstream that is
- * only down, and for an error that names another host, such as that of a proxy.
- *
- * @param url The address of the upstream.
- * @param option The option with the address.
- */
-export function mistakeOfConnection(thrown: unknown, url: string, option: string): string | undefined {
-  const errors = [thrown, (thrown as { readonly cause?: unknown } | null | undefined)?.cause].map(
-    (error) => (error ?? {}) as Readonly<Record<"code" | "message" | "hostname" | "host", unknown>>,
-  );
-  const own = URL.parse(url)?.hostname.replaceAll(/[[\]]/g, "");
-  if (errors.some(({ hostname, host = hostname }) => typeof host === "string" && host !== own)) return undefined;
-  const said = errors.map(({ code, message }) => `${String(code)} ${String(message).slice(0, MAX_COMPARED_CHARS)}`);
-  const found = MISTAKES.find(([words]) => words.test(said.join(" ")));
-  return found && (found[2] ? `${found[1]} Check the ${option}.` : found[1]);
-}
-
 /** The most characters of a message that are compared. */
 const MAX_COMPARED_CHARS = 500;
 

@@ -1,8 +1,8 @@
 /** Checks an upstream before calls need it: asks for its models, or else for one token, and says in words what is wrong. */
 
-import { type GatewayError, mistakeOf } from "../../errors.ts";
+import { mistakeOf } from "../../errors.ts";
 import { wholeOf } from "../../formats/shared/lazy.ts";
-import { parseAnswerObject } from "../../formats/shared/upstream.ts";
+import { parseAnswer } from "../../formats/shared/upstream.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
@@ -11,7 +11,7 @@ import { assertCheckOptions, CHECK_MS, type CheckOptions, notListed } from "../b
 import { NO_ROUTE } from "./address.ts";
 import type { RelayCheck } from "./options.ts";
 import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay, partsIn } from "./relay.ts";
-import { credentialMistake, isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
+import { isOfCredential, isOfType, JSON_TYPE, LACKS_KEY, readBytes, refusalMistake } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -43,6 +43,9 @@ export async function checkUpstream(
 ): Promise<RelayCheck> {
   assertCheckOptions(options);
   const { timeoutMs = CHECK_MS, models = [] } = options;
+  // Some upstreams list their models without a key, and then refuse each call.
+  if (upstream.lacksKey && !LOOPBACK.test(upstream.address))
+    return wrong(`${LACKS_KEY} For an upstream without keys, leave apiKey out.`);
   const abort = new AbortController();
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
@@ -71,6 +74,9 @@ export async function checkUpstream(
     abort.abort(UNREAD);
   }
 }
+
+/** Matches the names of this machine, on which model servers need no key. */
+const LOOPBACK = /^(?:localhost|127\.[\d.]+|\[::1\])$/;
 
 const wrong = (problem: string): RelayCheck => ({ ok: false, problem, models: undefined });
 
@@ -101,7 +107,9 @@ async function listOf(
       return { status, ids: undefined, problem: `${words} This is no list of models. Check the relay's baseUrl.` };
     }
     const text = new TextDecoder().decode(await readBytes(response, upstream.limits.maxBodyBytes, exchange));
-    return { status, ids: namesIn(parseAnswerObject(text, upstream.json)), problem: undefined };
+    const ids = namesIn(parseAnswer(text, upstream.json));
+    const problem = `The upstream answers GET ${upstream.pathOf(path)} with no list of models. Check the relay's baseUrl and format.`;
+    return { status, ids, problem: ids ? undefined : problem };
   } finally {
     exchange.cut(UNREAD);
   }
@@ -110,14 +118,12 @@ async function listOf(
 /** Returns the words about an unexpected response, without secrets. */
 const wordsOf = ({ cause, message }: Error): string => (cause instanceof Error ? cause.message : message);
 
-/** True for an error of the host's own functions for credentials. The error that is told is a copy, so its name tells. */
-const isOfCredential = ({ cause }: GatewayError): boolean => cause instanceof Error && cause.name === "CredentialError";
-
-/** Reads the names from a list of any format. */
-function namesIn(answer: JsonObject): NonNullable<Listing["ids"]> {
-  const { data, models, has_more: hasMore, nextPageToken } = answer;
-  const entries: readonly unknown[] = Array.isArray(data) ? data : Array.isArray(models) ? models : [];
-  const names = entries.flatMap((entry) => {
+/** Reads the names from a list of any format; undefined for another answer. */
+function namesIn(answer: unknown): Listing["ids"] {
+  const { data, models, object, has_more: hasMore, nextPageToken } = isJsonObject(answer) ? answer : ({} as JsonObject);
+  const entries = [answer, data, models].find((list) => Array.isArray(list)) as readonly unknown[] | undefined;
+  if (!entries && object !== "list") return undefined;
+  const names = (entries ?? []).flatMap((entry) => {
     const name = isJsonObject(entry) ? (entry["id"] ?? entry["name"]) : undefined;
     return typeof name === "string" ? [name.replace(/^models\//, "")] : [];
   });
@@ -157,11 +163,12 @@ async function withToken(
     const told = upstream.failures.told(error);
     const words = wordsOf(told);
     if (isOfCredential(told)) return wrong(words);
-    // The mistake of a refused credential has the words about the response below it.
-    if (told.code === "backend_refused")
-      return wrong(refusal(upstream, 401, mistakeOf(told) === undefined ? words : wordsOf(told.cause as Error)));
+    const mistake = mistakeOf(told);
+    // The words about the response stand below the mistake.
+    const why = mistake === undefined ? words : `${mistake} ${wordsOf(told.cause as Error)}`;
+    if (told.code === "backend_refused") return wrong(why);
     if (told.code === "backend_unavailable") return wrong(unreached(upstream, told));
-    return wrong(`${noList}, and it does not answer for the model ${JSON.stringify(model)}: ${words}`);
+    return wrong(`${noList}, and it does not answer for the model ${JSON.stringify(model)}: ${why}`);
   }
 }
 
@@ -186,15 +193,18 @@ const contextOf = (signal: AbortSignal): CallContext => ({
 });
 
 const refusal = (upstream: Upstream, status: number, words: string): string =>
-  status === 401 || status === 403 ? `${credentialMistake(upstream)} ${words}` : words;
+  REFUSES.has(status) ? `${refusalMistake(upstream, status === 401)} ${words}` : words;
+
+/** The statuses with which an upstream refuses this service. */
+const REFUSES: ReadonlySet<number> = new Set([401, 402, 403]);
 
 function unreached({ facts: { address, port }, failures }: Upstream, error: unknown): string {
   const told = failures.told(error);
   if (isOfCredential(told)) return wordsOf(told);
-  if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;
   const mistake = mistakeOf(told);
   if (mistake !== undefined) return mistake;
+  if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;
   const { code } = (told.cause ?? {}) as { code?: unknown };
   const why = typeof code === "string" ? code : wordsOf(told);
-  return `${address}:${port} cannot be reached: ${why}. Check the relay's baseUrl.`;
+  return `${address}:${port} cannot be reached: ${why}. Check that it runs, and the relay's baseUrl.`;
 }

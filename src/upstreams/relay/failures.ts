@@ -17,7 +17,7 @@ import { redact } from "../../http/request.ts";
 import { parseJson } from "../../model/json.ts";
 import { manyLines } from "../../options.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
-import { mistakeOfConnection } from "./address.ts";
+import { mistakeOfConnection } from "../mistakes.ts";
 import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -243,8 +243,8 @@ export function connectionError(
   if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
   const mistake = upstream && mistakeOfConnection(thrown, upstream.origin, "baseUrl of the relay");
   if (!mistake) return backendError("unreachable", thrown);
-  const words = `The upstream at ${upstream.failures.redacted(upstream.origin)} ${mistake}`;
-  return backendError("unreachable", new SettingMistake(words, { cause: thrown }));
+  const words = `The upstream at ${upstream.failures.redacted(upstream.origin)} ${mistake.words}`;
+  return backendError(mistake.isCertain ? "failed" : "unreachable", new SettingMistake(words, { cause: thrown }));
 }
 
 /** Returns the error to throw for an error of the transport after the headers. */

@@ -1,15 +1,17 @@
 /** Runs one relayed call: sends the request, forwards the events of the answer as they come, and informs the gateway's observer. */
 
 import { type EventSourceParser, createParser } from "eventsource-parser";
-import { backendError, changedError, GatewayError, SettingMistake, backendFailed } from "../../errors.ts";
+import { backendError, GatewayError, backendFailed } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
 import type { AnswerNotes, RelayedCall, RelayedContext, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
+import { lackingModel, mistaken } from "../mistakes.ts";
 import { isAboutRoute, NO_ROUTE, wantsTls } from "./address.ts";
 import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
@@ -32,6 +34,7 @@ export async function* relayed<Decoded, Event>(
   const exchange = new Exchange(upstream.clock, context.signal);
   const { observeUpstream } = context;
   let failure: GatewayError | undefined;
+  let answer: StreamedAnswer<Decoded> | undefined;
   const { kind, model, stream } = call;
   const observation =
     observeUpstream && new Observation(upstream, observeUpstream({ ...upstream.facts, kind, model, stream }));
@@ -43,8 +46,8 @@ export async function* relayed<Decoded, Event>(
     if (response.status < 200 || response.status > 299)
       throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
-      const answer = new StreamedAnswer(upstream, call, exchange);
-      context.reportUnread?.(() => call.unread?.(answer.decode(response.arrived?.() ?? NO_BYTES)) ?? []);
+      const streamed = (answer = new StreamedAnswer(upstream, call, exchange));
+      context.reportUnread?.(() => call.unread?.(streamed.decode(response.arrived?.() ?? NO_BYTES)) ?? []);
       // A stream has many pieces. For speed, wait only once for each piece, and do all other work synchronously.
       for (;;) {
         let piece: Uint8Array | undefined;
@@ -69,7 +72,8 @@ export async function* relayed<Decoded, Event>(
     } else throw await ofWrongType(response, upstream, call, failures, exchange);
     exchange.end();
   } catch (error) {
-    const told = failures.told(error);
+    const shaped = answer?.first === undefined ? error : ofOtherFormat(error, answer.first, upstream, call);
+    const told = blamed(failures.told(shaped), upstream, call.model);
     observation?.onError(told, context.signal);
     failure = told;
     throw told;
@@ -112,7 +116,7 @@ export async function refusalOf(
   // Each client knows a path of a version and a vendor's words: no word of the host is in it.
   const isKnown = whole === `/v1${path}` && /^[a-z_/]+$/.test(path);
   const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, isKnown ? undefined : whole);
-  if (isOfKey && error.code === "backend_refused") return mistaken(error, credentialMistake(upstream));
+  if (isOfKey && error.code === "backend_refused") return mistaken(error, refusalMistake(upstream, true));
   if (error.code !== "backend_failed") return error;
   if (isPlainHttp) return misdirected(error, upstream, path, "wants https for");
   if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
@@ -130,8 +134,44 @@ export async function ofWrongType(
   exchange: Exchange,
 ): Promise<GatewayError> {
   const error = await failures.ofWrongType(response, exchange);
-  return misdirected(error, upstream, path, "answers with no JSON and no event stream to");
+  return misdirected(error, upstream, path, NO_JSON);
 }
+
+/** The most fields of an answer that an error names. */
+const MOST_FIELDS = 8;
+
+/**
+ * Adds to a decoder's error that the answer is a page of HTML, or JSON of another format. Returns any other error as it is: an answer of the
+ * right format that has a fault, and one that has broken off.
+ *
+ * @param text The answer, or the first frame of a stream.
+ */
+function ofOtherFormat(
+  thrown: unknown,
+  text: string,
+  upstream: Upstream,
+  { codec: { answerFields }, path }: Pick<RelayedCall<unknown, unknown>, "codec" | "path">,
+): unknown {
+  if (!(thrown instanceof GatewayError) || thrown.code !== "backend_failed" || !answerFields) return thrown;
+  // The cause of an error that the upstream itself tells is its JSON.
+  if (thrown.cause !== undefined && !(thrown.cause instanceof SyntaxError)) return thrown;
+  if (/^\s*</.test(text)) return misdirected(thrown, upstream, path, NO_JSON);
+  let fields: string[];
+  try {
+    const answer = parseJson(text, upstream.json);
+    const [first] = Array.isArray(answer) ? (answer as unknown[]) : [answer];
+    fields = isJsonObject(first) ? Object.keys(first) : [];
+  } catch {
+    return thrown;
+  }
+  // A frame of the type alone only keeps a stream alive.
+  if (fields.some((name) => answerFields.test(name)) || fields.join() === "type") return thrown;
+  const shown = fields.filter((name) => /^\w{1,32}$/.test(name)).slice(0, MOST_FIELDS);
+  const names = shown.length === 0 ? "no known field" : `the fields ${upstream.failures.redacted(shown.join(", "))}`;
+  return misdirected(thrown, upstream, path, `answers in another format than ${upstream.format}, with ${names}, to`);
+}
+
+const NO_JSON = "answers with no JSON and no event stream to";
 
 /** Adds to an error that the upstream's address or format is wrong. The host needs the address, without the query and without secrets. */
 function misdirected(error: GatewayError, upstream: Upstream, path: string, does: string): GatewayError {
@@ -141,14 +181,32 @@ function misdirected(error: GatewayError, upstream: Upstream, path: string, does
   return mistaken(error, mistake);
 }
 
-/** Returns the mistake of a relay whose upstream refuses its credential. */
-export const credentialMistake = ({ hasCredential }: Pick<Upstream, "hasCredential">): string =>
-  hasCredential
-    ? "The upstream refuses the relay's credential. Check its apiKey and headers."
-    : "The upstream wants a credential, but the relay has no apiKey.";
+/** True for an error of the host's own functions for credentials. The error that is told is a copy, so its name tells. */
+export const isOfCredential = ({ cause }: GatewayError): boolean =>
+  cause instanceof Error && cause.name === "CredentialError";
 
-const mistaken = (error: GatewayError, mistake: string): GatewayError =>
-  changedError(error, error.message, { cause: new SettingMistake(mistake, { cause: error.cause }) });
+/** Adds the mistake in the relay's settings that the code of an error shows. */
+function blamed(error: GatewayError, upstream: Upstream, model: string): GatewayError {
+  if (error.code === "backend_refused" && !isOfCredential(error))
+    return mistaken(error, refusalMistake(upstream, false));
+  return upstream.models ? lackingModel(error, upstream.name, model) : error;
+}
+
+/**
+ * Returns the mistake of a relay whose upstream refuses it.
+ *
+ * @param isOfKey True where the upstream refuses the key itself, and not its account.
+ */
+export function refusalMistake({ hasCredential, lacksKey }: Upstream, isOfKey: boolean): string {
+  if (lacksKey) return `The upstream wants a credential. ${LACKS_KEY}`;
+  if (!hasCredential) return "The upstream wants a credential, but the relay has no apiKey.";
+  return isOfKey
+    ? "The upstream refuses the relay's credential. Check its apiKey and headers."
+    : "The upstream refuses the relay's account. Check its credit, and what its apiKey may use.";
+}
+
+/** The mistake of a relay whose options name an `apiKey` without a value. */
+export const LACKS_KEY = "The relay's apiKey is undefined: is its environment variable set?";
 
 const withoutQuery = (path: string): string => path.split("?", 1)[0] ?? "";
 
@@ -170,6 +228,8 @@ const LINGER_MS = 5_000;
 class StreamedAnswer<Decoded> {
   /** The error that follows the last events. The caller throws it after forwarding these events. */
   error: { readonly thrown: unknown } | undefined;
+  /** The data of the first frame. */
+  first: string | undefined;
   /** The size of the frames of the last piece, in characters. */
   decodedChars = 0;
   readonly #upstream: Upstream;
@@ -199,6 +259,7 @@ class StreamedAnswer<Decoded> {
       maxBufferSize: maxEventChars,
       onEvent: ({ event, data }) => {
         this.#hasFrames = true;
+        this.first ??= data;
         if (this.error) return;
         this.#count(data.length);
         try {
@@ -306,10 +367,12 @@ function errorEvent(thrown: unknown, data: string): unknown {
 
 async function completeAnswer<Decoded>(
   response: UpstreamResponse,
-  { limits, timeouts }: Upstream,
-  { decoder }: Pick<RelayedCall<Decoded, unknown>, "decoder">,
+  upstream: Upstream,
+  call: Pick<RelayedCall<Decoded, unknown>, "codec" | "decoder" | "path">,
   exchange: Exchange,
 ): Promise<Pick<StreamedAnswer<Decoded>, "error"> & { readonly events: readonly Decoded[] }> {
+  const { limits, timeouts } = upstream;
+  const { decoder } = call;
   exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
   let text: string;
   try {
@@ -325,7 +388,7 @@ async function completeAnswer<Decoded>(
     events = decoder.answer(text);
   } catch (thrown) {
     events = decoder.lost?.(text) ?? [];
-    error = { thrown };
+    error = { thrown: ofOtherFormat(thrown, text, upstream, call) };
   }
   if (isLarge) await nextIteration();
   return { events, error };

@@ -71,6 +71,8 @@ export class Upstream {
   readonly #hangUp: UpstreamOptions["hangUp"];
   /** True when the upstream compacts conversations by itself. */
   readonly compacts: boolean;
+  /** True where the options name an `apiKey` that is undefined, as the value of a missing environment variable is. */
+  readonly lacksKey: boolean;
   readonly #load: UpstreamFormat["load"];
   readonly #showModel: boolean;
   readonly lastFailures: FailureNotes;
@@ -136,6 +138,7 @@ export class Upstream {
         throw new TypeError("relay: an apiKey that is a function, and sign, need withCredentials in features.");
       this.#authorization = authorize(format, options, this, secrets);
     }
+    this.lacksKey = "apiKey" in options && apiKey === undefined && !this.hasCredential;
     this.failures = new Failures(secrets, { show: options.showUpstreamMessages });
     this.takesSockets = options.transport === "websocket";
     this.#conversations = this.takesSockets ? this.#openConversations(format, options, open) : undefined;

@@ -16,6 +16,7 @@ import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { isUpstreamFailure, UPSTREAM_FAILURES } from "../backend.ts";
+import { lackingModel } from "../mistakes.ts";
 import type { Hedger } from "./hedge.ts";
 import { movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest } from "./upstream.ts";
 
@@ -151,8 +152,9 @@ export class Attempts {
     /** Notes the failure of an upstream. Throws an error after which no upstream is asked. */
     const failed = (upstream: RoutedBackend, routed: RoutedCall, thrown: unknown): void => {
       const { breaker } = upstream;
-      const error = toGatewayError(thrown, "model-backend");
-      const told = signal.aborted ? error : upstream.told(error, request.model);
+      const raw = toGatewayError(thrown, "model-backend");
+      const error = routed.isListed ? lackingModel(raw, upstream.name, upstream.model ?? request.model) : raw;
+      const told = signal.aborted ? error : upstream.told(error, request.model, raw);
       const { code, retryAfterMs } = told;
       if (!signal.aborted && isUpstreamFailure(error)) breaker.fail();
       else breaker.leave();
@@ -160,7 +162,7 @@ export class Attempts {
       const movesOn = !signal.aborted && mayMoveOn(told);
       // A long prompt tells nothing about the upstream's health.
       if (movesOn && code !== "context_length_exceeded") upstream.note(error);
-      routed.failed(error, movesOn ? movedOnAfter(code) : undefined, told);
+      routed.failed(raw, movesOn ? movedOnAfter(code) : undefined, told);
       if (signal.aborted) throw thrown;
       if (!movesOn) throw told;
       if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);

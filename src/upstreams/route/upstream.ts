@@ -1,6 +1,13 @@
 /** An upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
-import { backendError, type GatewayError, type GatewayErrorCode, LACKS_MODEL } from "../../errors.ts";
+import {
+  backendError,
+  type GatewayError,
+  type GatewayErrorCode,
+  LACKS_MODEL,
+  mistakeOf,
+  SettingMistake,
+} from "../../errors.ts";
 import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend, UnreadEvents } from "../../ports/model-backend.ts";
@@ -90,11 +97,15 @@ export class RoutedBackend {
   /**
    * Returns an error of this upstream as the caller of a model may read it. An upstream that lacks the model which only the host has named
    * refuses this service: the caller's name is right.
+   *
+   * @param raw The error without the mistake that was added to it. Default: the error.
    */
-  told(error: GatewayError, model: string): GatewayError {
+  told(error: GatewayError, model: string, raw: GatewayError = error): GatewayError {
     if (this.model === undefined || !this.renames(model)) return error;
     if (!LACKS_MODEL.has(error.code)) return withCallerModel(error, { from: this.model, to: model });
-    return backendError("refused", error);
+    const mistake = mistakeOf(error);
+    if (mistake === undefined) return backendError("refused", error);
+    return backendError("refused", raw === error ? error.cause : new SettingMistake(mistake, { cause: raw }));
   }
 
   /** Notes a failure for the status. */

@@ -113,6 +113,7 @@ describe("an upstream without a list", () => {
     expect(problem).toContain(
       "The upstream answers 404 to GET /v1/models, so it lists no models, and it does not answer",
     );
+    expect(problem).toContain("does not have the model large-1. Correct this name");
     expect(problem).toContain("no such model");
   });
 
@@ -134,7 +135,12 @@ describe("the problem of", () => {
       {},
       "The upstream refuses the relay's credential. Check its apiKey and headers. The upstream answered 401",
     ],
-    ["a missing key", refused, { apiKey: undefined }, "The upstream wants a credential, but the relay has no apiKey."],
+    [
+      "a missing key",
+      refused,
+      { apiKey: undefined },
+      "The upstream wants a credential. The relay's apiKey is undefined: is its environment variable set?",
+    ],
     [
       "a key that only the chat refuses",
       withoutList(refused),
@@ -167,7 +173,7 @@ describe("the problem of", () => {
     const backend = relay({ format: "messages", baseUrl: `http://${NOBODY}` });
     expect(await backend.check()).toEqual({
       ok: false,
-      problem: `${NOBODY} cannot be reached: ECONNREFUSED. Check the relay's baseUrl.`,
+      problem: `The upstream at http://${NOBODY} takes no connections. Check that it runs, and the baseUrl of the relay.`,
       models: undefined,
     });
   });

@@ -60,7 +60,8 @@ const CASES: readonly RefusedCase[] = [
     does: "speaks no TLS",
     answer: () => () => {},
     setting: { baseUrl: (url) => url.replace("http:", "https:"), greet: (socket) => socket.end("220 ready\r\n") },
-    ...UNREACHED,
+    isOfHost: true,
+    ...FAILED,
     told: /SSL/,
   },
   {

@@ -21,7 +21,13 @@ async function failed(backend: ModelBackend) {
     }),
   );
   const { upstreams } = await gateway.health();
-  const told = { status: response.status, text: await response.text(), failure: upstreams[0]?.lastFailure };
+  const shouldRetry = response.headers.get("x-should-retry");
+  const told = {
+    status: response.status,
+    shouldRetry,
+    text: await response.text(),
+    failure: upstreams[0]?.lastFailure,
+  };
   await gateway.close();
   return told;
 }
@@ -35,6 +41,10 @@ const NO_TLS = "does not speak TLS. http may be meant. Check the";
 const OTHER_NAME = "has a certificate for another name. Check the";
 const UNTRUSTED = "has a certificate that this process does not trust. Name its authority in NODE_EXTRA_CA_CERTS";
 const NO_NAME = "has a name that does not resolve. Check the";
+const NOBODY = "takes no connections. Check that it runs, and the";
+
+/** A certificate may be renewed, a name may be told and a server may start at this moment. No server begins to speak TLS. */
+const isCertain = (mistake: string): boolean => mistake === NO_TLS;
 
 const ERRORS: readonly (readonly [runtime: string, thrown: Error, mistake: string])[] = [
   [
@@ -55,6 +65,13 @@ const ERRORS: readonly (readonly [runtime: string, thrown: Error, mistake: strin
   ["Deno: an unknown authority", ofDeno("invalid peer certificate: UnknownIssuer"), UNTRUSTED],
   ["Node and Bun: expired", coded("CERT_HAS_EXPIRED"), "has a certificate that has expired."],
   ["Node and Bun: no such name", coded("ENOTFOUND", "getaddrinfo ENOTFOUND up.test"), NO_NAME],
+  ["Node: nobody listens", coded("ECONNREFUSED", "connect ECONNREFUSED 127.0.0.1:9"), NOBODY],
+  [
+    "Bun: nobody listens",
+    coded("ConnectionRefused", "Unable to connect. Is the computer able to access the url?"),
+    NOBODY,
+  ],
+  ["Deno: nobody listens", ofDeno("tcp connect error: Connection refused (os error 111)"), NOBODY],
   ["Deno: no such name", ofDeno("dns error: failed to lookup address information: Name or service not known"), NO_NAME],
 ];
 
@@ -65,10 +82,11 @@ describe("a connection that settings prevent", () => {
       baseUrl: "https://up.test/v1",
       fetch: () => Promise.reject(thrown instanceof TypeError ? thrown : ofFetch(thrown)),
     });
-    const { status, text, failure } = await failed(main);
-    expect([status, text]).toEqual([503, expect.stringContaining("The model backend cannot be reached.")]);
+    const { status, shouldRetry, text, failure } = await failed(main);
+    const code = isCertain(mistake) ? "backend_failed" : "backend_unavailable";
+    expect([status, shouldRetry]).toEqual(isCertain(mistake) ? [500, "false"] : [503, null]);
     expect(text).not.toContain("up.test");
-    expect(failure).toMatchObject({ code: "backend_unavailable" });
+    expect(failure).toMatchObject({ code });
     expect(failure?.mistake).toContain(`The upstream at https://up.test ${mistake}`);
     const { problem } = await main.check();
     expect(problem).toBe(failure?.mistake);
@@ -83,13 +101,13 @@ describe("a connection that settings prevent", () => {
       isRetryable: true,
     });
     const { status, failure } = await failed(aiSdk({ chat: () => fakeModel({ answer: () => Promise.reject(error) }) }));
-    expect(status).toBe(503);
+    expect(status).toBe(isCertain(mistake) ? 500 : 503);
     expect(failure?.mistake).toContain(`The provider at https://up.test ${mistake}`);
     expect(failure?.mistake).not.toContain("secret");
   });
 
-  it("is asked again by a route, as every upstream that cannot be reached", async () => {
-    for (const [, thrown] of ERRORS) {
+  it("is asked again by a route, unless no later try can help", async () => {
+    for (const [, thrown, mistake] of ERRORS) {
       let left = 1;
       const main = relay({
         format: "chat-completions",
@@ -107,7 +125,7 @@ describe("a connection that settings prevent", () => {
         },
       });
       const { status, text } = await failed(route({ routes: { m: main }, retry: { pauseMs: 1 } }));
-      expect([status, text]).toEqual([200, expect.stringContaining("Back.")]);
+      expect([status, text.includes("Back.")]).toEqual(isCertain(mistake) ? [500, false] : [200, true]);
     }
   });
 
@@ -126,8 +144,19 @@ describe("a connection that settings prevent", () => {
       }
   });
 
-  it("is none where the upstream is only down", async () => {
-    for (const code of ["ECONNREFUSED", "EAI_AGAIN", "ECONNRESET"]) {
+  it("is none of a connection to another port, such as that of a proxy", async () => {
+    for (const [port, mistake] of [
+      [3128, undefined],
+      [443, expect.any(String)],
+    ]) {
+      const fetch = () => Promise.reject(ofFetch(Object.assign(coded("ECONNREFUSED"), { port })));
+      const { failure } = await failed(relay({ format: "chat-completions", baseUrl: "https://up.test/v1", fetch }));
+      expect(failure?.mistake).toEqual(mistake);
+    }
+  });
+
+  it("is none where the connection only breaks off", async () => {
+    for (const code of ["EAI_AGAIN", "ECONNRESET"]) {
       const fetch = () => Promise.reject(ofFetch(coded(code)));
       const { failure } = await failed(relay({ format: "chat-completions", baseUrl: "https://up.test/v1", fetch }));
       expect(failure).toEqual({ code: "backend_unavailable", at: expect.any(Number) });
