@@ -44,7 +44,7 @@ export async function checkUpstream(
   assertCheckOptions(options);
   const { timeoutMs = CHECK_MS, models = [] } = options;
   // Some upstreams list their models without a key, and then refuse each call.
-  if (upstream.lacksKey && !LOOPBACK.test(upstream.address))
+  if (upstream.lacksKey && !LOOPBACK.test(upstream.facts.address))
     return wrong(`${LACKS_KEY} For an upstream without keys, leave apiKey out.`);
   const abort = new AbortController();
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);

@@ -304,7 +304,7 @@ export interface RelayBackend extends ModelBackend {
 export function assertKey(name: string, key: string): void {
   if (/^(?:bearer|basic)\s/i.test(key))
     throw new TypeError(`${name} must be the key alone; the relay adds what the header has before it.`);
-  if (key === "") throw new TypeError(`${name} must be visible ASCII characters, and is empty.`);
+  if (key === "") throw new TypeError(`${name} is empty: is its environment variable set?`);
   const at = key.search(INVISIBLE);
   if (at < 0) return;
   const what = /[\r\n]/.test(key[at] ?? "") ? "a line break" : key[at] === " " ? "a space" : "another character";

@@ -168,7 +168,7 @@ function ofOtherFormat(
   if (fields.some((name) => answerFields.test(name)) || fields.join() === "type") return thrown;
   const shown = fields.filter((name) => /^\w{1,32}$/.test(name)).slice(0, MOST_FIELDS);
   const names = shown.length === 0 ? "no known field" : `the fields ${upstream.failures.redacted(shown.join(", "))}`;
-  return misdirected(thrown, upstream, path, `answers in another format than ${upstream.format}, with ${names}, to`);
+  return misdirected(thrown, upstream, path, `answers in another format than ${upstream.facts.format}, with ${names}, to`);
 }
 
 const NO_JSON = "answers with no JSON and no event stream to";

@@ -120,8 +120,18 @@ export class Exchange {
   }
 }
 
+/** The timeouts of the phases whose upstream has been reached. */
+const TIMEOUTS: Readonly<Partial<Record<Phase["name"], string>>> = {
+  headers: "headersMs",
+  "first event": "firstEventMs",
+  "next event": "betweenEventsMs",
+  "complete answer": "completeMs",
+};
+
 function timeoutError({ name, limitMs }: Phase): GatewayError {
-  const cause = new PhaseTimeout(`The upstream's ${name} did not come within ${limitMs} ms.`);
+  const timeout = TIMEOUTS[name];
+  const help = timeout === undefined ? "" : ` A higher timeouts.${timeout} gives it more time.`;
+  const cause = new PhaseTimeout(`The upstream's ${name} did not come within ${limitMs} ms.${help}`);
   return backendError(name === "connection" || name === "credential" ? "unreachable" : "late", cause);
 }
 

@@ -38,7 +38,7 @@ export class Upstream {
   /** The name for records, metrics and failures. */
   readonly name: string;
   /** The upstream as the gateway's observer is told of it with each request. */
-  readonly facts: Omit<AskedUpstream, "kind" | "model" | "stream">;
+  readonly facts: Omit<AskedUpstream, "kind" | "model" | "stream"> & Required<Pick<AskedUpstream, "address">>;
   /** The path of the list of models below the base address. */
   readonly listPath: string | undefined;
   readonly failures: Failures;

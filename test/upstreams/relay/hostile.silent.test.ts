@@ -60,7 +60,7 @@ const CASES: readonly RefusedCase[] = [
     only: "streamed",
     setting: within({ headersMs: 5_000 }),
     ...LATE,
-    told: /headers did not come within 5000 ms/,
+    told: /headers did not come within 5000 ms\. A higher timeouts\.headersMs gives it more time/,
   },
   {
     does: "sends no headers for a complete answer",
@@ -68,7 +68,7 @@ const CASES: readonly RefusedCase[] = [
     only: "complete",
     setting: within({ completeMs: 5_000 }),
     ...LATE,
-    told: /complete answer did not come within 5000 ms/,
+    told: /complete answer did not come within 5000 ms\. A higher timeouts\.completeMs gives/,
   },
   {
     does: "does not end its headers",
@@ -84,7 +84,7 @@ const CASES: readonly RefusedCase[] = [
     only: "streamed",
     setting: within({ firstEventMs: 5_000 }),
     ...LATE,
-    told: /first event did not come within 5000 ms/,
+    told: /first event did not come within 5000 ms\. A higher timeouts\.firstEventMs gives/,
   },
   {
     does: "comments without end",
@@ -109,7 +109,7 @@ const CASES: readonly RefusedCase[] = [
     only: "complete",
     setting: within({ betweenEventsMs: 5_000 }),
     ...LATE,
-    told: /next event did not come within 5000 ms/,
+    told: /next event did not come within 5000 ms\. A higher timeouts\.betweenEventsMs gives/,
   },
 ];
 
