@@ -350,7 +350,11 @@ describe("a wrong shape gets a sentence", () => {
       () => make(relay, { ...upstream, apiKey }),
       `relay: apiKey must be visible ASCII characters, but ${words}`,
     ]),
-    ["an empty key", () => make(relay, { ...upstream, apiKey: "" }), "apiKey is empty: is its environment variable set?"],
+    [
+      "an empty key",
+      () => make(relay, { ...upstream, apiKey: "" }),
+      "apiKey is empty: is its environment variable set?",
+    ],
     [
       "a date as the end of a key",
       () => make(memoryQuotaStore, [{ apiKey: "sk-1", expiresAt: new Date() }]),

@@ -380,7 +380,7 @@ describe("polygate serve", () => {
     await expect
       .poll(lines)
       .toEqual([
-        "The upstream down has a problem: 127.0.0.1:1 cannot be reached: ECONNREFUSED. Check the relay's baseUrl.",
+        "The upstream down has a problem: The upstream at http://127.0.0.1:1 takes no connections. Check that it runs, and the baseUrl of the relay.",
         expect.stringMatching(/^The upstream keyless has a problem: .*apiKey/),
         expect.stringMatching(
           /^The upstream misspelt has a problem: The upstream does not list "dmeo-chat"\. Did you mean "demo-chat"\? /,
