@@ -354,7 +354,11 @@ describe("a gateway", () => {
     const upstreams = async (): Promise<unknown> => (await gateway.health()).upstreams;
     expect(await upstreams()).toEqual([{ ...state, lastFailure: undefined }]);
     expect((await send()).status).toBe(503);
-    expect(await upstreams()).toEqual([{ ...state, lastFailure: { code: "backend_unavailable", at: clock.now() } }]);
+    const mistake =
+      "The upstream at https://api.example.com takes no connections. Check that it runs, and the baseUrl of the relay.";
+    expect(await upstreams()).toEqual([
+      { ...state, lastFailure: { code: "backend_unavailable", at: clock.now(), mistake } },
+    ]);
     isDown = false;
     expect((await send()).status).toBe(200);
     expect(await upstreams()).toEqual([{ ...state, lastFailure: undefined }]);
@@ -362,16 +366,29 @@ describe("a gateway", () => {
 
   describe.each(["alone", "in a route"])("with an upstream %s that refuses", (place) => {
     it.each([
-      ["its key", wrongKey, "backend_refused"],
-      ["this service", refusing(403, "permission_error", "No such region."), "backend_refused"],
-      ["the model that the host names", noModel, "model_not_found"],
-      ["by its rate limit", refusing(429, "rate_limit_error", "Slow down."), "rate_limited"],
-    ])("%s, tells of it from the third call on, until an answer is complete", async (_what, refused, code) => {
+      [
+        "its key",
+        wrongKey,
+        "backend_refused",
+        "The upstream refuses the relay's credential. Check its apiKey and headers.",
+      ],
+      [
+        "this service",
+        refusing(403, "permission_error", "No such region."),
+        "backend_refused",
+        "The upstream refuses the relay's account. Check its credit, and what its apiKey may use.",
+      ],
+      [
+        "the model that the host names",
+        noModel,
+        "model_not_found",
+        "The upstream fake does not have the model any. Correct this name in the route or in the models of the relay.",
+      ],
+      ["by its rate limit", refusing(429, "rate_limit_error", "Slow down."), "rate_limited", undefined],
+    ])("%s, tells of it from the third call on, until an answer is complete", async (_what, refused, code, words) => {
       const ask = asked(place);
       expect(await ask(2, refused)).toBeUndefined();
-      const mistake = refused === wrongKey && {
-        mistake: "The upstream refuses the relay's credential. Check its apiKey and headers.",
-      };
+      const mistake = words !== undefined && { mistake: words };
       expect(await ask(1, refused)).toEqual({ code, times: 3, at: -1_000, since: -3_000, ...mistake });
       expect(await ask(9, refused)).toEqual({ code, times: 12, at: -1_000, since: -12_000, ...mistake });
       expect(await ask(1, answered)).toBeUndefined();
