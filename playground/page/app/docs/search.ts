@@ -204,10 +204,10 @@ const REFERENCE = /^(?:polygate|errors-by-format|conversion-tables|reference|pla
 
 /**
  * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
- * the lists of changes.
+ * the changelog.
  */
 function preferenceOfTexts(id: string): number {
-  if (/^(?:CHANGELOG|README|[\w.-]+\.ts|upgrading\/changes-[\w-]+)\//.test(id)) return 0.01;
+  if (/^(?:CHANGELOG|README|[\w.-]+\.ts)\//.test(id)) return 0.01;
   return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.1 : 1;
 }
 
