@@ -5,7 +5,9 @@ import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
+import { messagesPage } from "./messages.ts";
 import { tablePages } from "./tables.ts";
+import { wrapped } from "./wrapped.ts";
 
 /** The types whose every field has a default, with these defaults. */
 const DEFAULTS: Readonly<Record<string, object>> = {
@@ -79,7 +81,12 @@ export function referencePages({ children = [] }: ProjectReflection): ReadonlyMa
     .toSorted((one, other) => (one.name < other.name ? -1 : 1));
   const pages = entries.map(({ name, types }): [string, string] => [fileOf(name), pageOf(name, types)]);
   if (undocumented.length > 0) throw new Error(`These fields have no doc comment: ${undocumented.join(", ")}.`);
-  return new Map([...pages, ...tablePages(), ["reference.md", indexOf(entries)]]);
+  return new Map([
+    ...pages,
+    ...tablePages(),
+    ["error-messages.md", messagesPage()],
+    ["reference.md", indexOf(entries)],
+  ]);
 }
 
 const undocumented: string[] = [];
@@ -96,7 +103,9 @@ function indexOf(entries: readonly Entry[]): string {
     const links = types.map((type) => `[${type.name}](${fileOf(name)}#${type.name.toLowerCase()})`);
     return wrapped(`- [\`${name}\`](${fileOf(name)}): ${links.join(", ")}`, "  ");
   });
-  const tables = "The [conversions of fields](conversion-tables.md) and the [errors by format](errors-by-format.md).";
+  const tables = wrapped(
+    "The [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), and the [messages of all errors](error-messages.md).",
+  );
   return `# Reference\n\n${tables}\n\n## Options and records\n\n${lines.join("\n")}\n`;
 }
 
@@ -171,20 +180,4 @@ function amountOf(name: string, amount: number): string {
   const [unit, size] = units.find(([, size]) => amount >= size && amount % size === 0) ?? ["", 1];
   const count = (amount / size).toLocaleString("en-US");
   return unit === "" ? count : `${count} ${count === "1" ? unit.replace(/s$/, "") : unit}`;
-}
-
-/** Breaks a text into lines of at most 120 columns; `indent` stands before all lines but the first. */
-function wrapped(text: string, indent = ""): string {
-  const lines: string[] = [];
-  let line = "";
-  // A text in backticks stays in one line.
-  for (const word of text.match(/(?:`[^`]*`|[^\s`])+/g) ?? []) {
-    // A line that begins with such a word would be read as the item of a list.
-    const isMark = /^(?:[-+*#>]|\d+\.)$/.test(word);
-    if (line !== "" && line.length + 1 + word.length > 120 && !isMark) {
-      lines.push(line);
-      line = indent + word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line].join("\n");
 }

@@ -1,5 +1,9 @@
 /** Writes the tables of the reference that come from the code: the conversions of fields, and the errors of each format. */
 
+import { APIError as AnthropicError } from "@anthropic-ai/sdk";
+import { ApiError as GoogleError } from "@google/genai";
+import { APICallError } from "ai";
+import { APIError as OpenAIError } from "openai";
 import * as converse from "../../src/clouds/converse/conversions.ts";
 import { GATEWAY_ERROR_CODES, GatewayError, type GatewayErrorCode } from "../../src/errors.ts";
 import * as chatCompletions from "../../src/formats/chat-completions/conversions.ts";
@@ -12,6 +16,7 @@ import * as responses from "../../src/formats/responses/conversions.ts";
 import type { ConversionRule } from "../../src/formats/shared/conversions.ts";
 import * as openai from "../../src/formats/shared/errors.ts";
 import { EMBEDDINGS_CONVERSIONS } from "../../src/formats/shared/openai-embeddings.ts";
+import { wrapped } from "./wrapped.ts";
 
 /** The conversions of fields by the field's name. */
 type ConversionTable = Readonly<Record<string, ConversionRule>>;
@@ -53,6 +58,122 @@ function errorBodies(): string[] {
     openai.encodeError(error),
   ];
   return bodies.map((body) => `\`\`\`json\n${JSON.stringify(body, undefined, 2)}\n\`\`\``);
+}
+
+/** An error as the clients of a format get it: the status, and the names in its body. */
+interface OnTheWire {
+  readonly code: GatewayErrorCode;
+  readonly format: "Messages" | "Generate content" | "OpenAI";
+  readonly status: number;
+  readonly names: readonly (string | null | undefined)[];
+  /** The classes of the SDKs that throw it. */
+  readonly classes: readonly string[];
+}
+
+/** The classes of Anthropic's Python SDK that OpenAI's does not have. */
+const ANTHROPIC: Readonly<Record<number, string>> = { 413: "RequestTooLargeError", 529: "OverloadedError" };
+
+const onTheWire: readonly OnTheWire[] = GATEWAY_ERROR_CODES.flatMap((code): OnTheWire[] => {
+  const error = new GatewayError(code, "Any.");
+  const [own, google, others] = [
+    messagesErrors.encodeError(error, "req_0"),
+    generateContentErrors.encodeError(error),
+    openai.encodeError(error),
+  ];
+  const statuses = [messagesErrors, generateContentErrors, openai].map(({ errorStatus }) => errorStatus(error));
+  const [status = 0, ofGoogle = 0, ofOpenai = 0] = statuses;
+  const { name } = AnthropicError.generate(status, own, undefined, new Headers()).constructor;
+  const { name: openaiName } = OpenAIError.generate(ofOpenai, others, undefined, new Headers()).constructor;
+  return [
+    {
+      code,
+      format: "Messages",
+      status,
+      names: [own.error.type, own.error.code],
+      classes: [`${name} of Anthropic's TypeScript SDK`, `${pythonName(status, ANTHROPIC)} of Anthropic's Python SDK`],
+    },
+    {
+      code,
+      format: "Generate content",
+      status: ofGoogle,
+      names: [google.error.status],
+      classes: [`${ofGoogle < 500 ? "ClientError" : "ServerError"} of Google's Python SDK`],
+    },
+    {
+      code,
+      format: "OpenAI",
+      status: ofOpenai,
+      names: [others.error.type, others.error.code],
+      classes: [`${openaiName} of OpenAI's TypeScript SDK`, `${pythonName(ofOpenai, {})} of OpenAI's Python SDK`],
+    },
+  ];
+});
+
+/** Returns the class of the Python SDKs for a status. */
+function pythonName(status: number, own: Readonly<Record<number, string>>): string {
+  const shared: Readonly<Record<number, string>> = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+    ...own,
+  };
+  return shared[status] ?? (status < 500 ? "APIStatusError" : "InternalServerError");
+}
+
+/** Returns a list of names, each with the errors that have it: the status and the codes. */
+function namesList(errors: readonly (readonly [name: string, where: string, error: OnTheWire])[]): string {
+  const names = new Map<string, Map<string, Set<string>>>();
+  for (const [name, where, { status, code }] of errors) {
+    const statuses = names.get(name) ?? new Map<string, Set<string>>();
+    names.set(name, statuses);
+    for (const [key, value] of [
+      ["", where],
+      [String(status), `\`${code}\``],
+    ] as const)
+      statuses.set(key, (statuses.get(key) ?? new Set()).add(value));
+  }
+  return [...names]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, statuses]) => {
+      const where = [...(statuses.get("") ?? [])].join(", ");
+      const codes = [...statuses].filter(([status]) => status !== "");
+      const told = codes.map(([status, found]) => `${status} ${[...found].join(", ")}`).join("; ");
+      return wrapped(`- \`${name}\` in ${where}: ${told}.`, "  ");
+    })
+    .join("\n");
+}
+
+/** Returns the names in the bodies of errors that are no codes of polygate. */
+function wireNames(): string {
+  const codes: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
+  return namesList(
+    onTheWire.flatMap((error) =>
+      error.names.flatMap((name) => (name && !codes.has(name) ? [[name, error.format, error] as const] : [])),
+    ),
+  );
+}
+
+/** Returns the classes of SDKs by their names. */
+function sdkClasses(): string {
+  const list = namesList(
+    onTheWire.flatMap((error) =>
+      error.classes.map((one) => {
+        const [name = "", sdk = ""] = one.split(" of ");
+        return [name, sdk, error] as const;
+      }),
+    ),
+  );
+  return `${list}
+- \`${GoogleError.name}\` in Google's TypeScript SDK: every status. Its \`message\` has the body.
+- \`${APICallError.name}\` \`AI_${APICallError.name}\` in the AI SDK: every status. Its \`responseBody\` has the body, and \`data\` its fields.
+- \`UnprocessableEntityError\` in the SDKs of OpenAI and Anthropic: 422, which no error of polygate has. Another server answers.
+- \`APIConnectionError\` in the SDKs of OpenAI and Anthropic: no answer came. No server listens at the base URL.
+- \`APIConnectionTimeoutError\` in TypeScript: the answer takes longer than the SDK's \`timeout\`. Raise it, or stream.
+- \`APITimeoutError\` in Python: the answer takes longer than the SDK's \`timeout\`. Raise it, or stream.`;
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -101,6 +222,19 @@ cannot help, the answer has \`x-should-retry: false\`; a \`backend_failed\` has 
 read this header: with \`retryOptions\`, it repeats each 408, 429, 500, 502, 503 and 504, but not the 403 of an empty quota.
 
 ${table(["Code", "Messages", "Generate content", "OpenAI", "Retry"], GATEWAY_ERROR_CODES.map(errorRow))}
+
+## Names on the wire
+
+The \`error.type\`, \`error.code\` and \`error.status\` that are no codes of polygate, and the statuses and codes that have them:
+
+${wireNames()}
+
+## Classes of SDKs
+
+The classes of errors that SDKs throw, and the statuses and codes that have them. \`RetryError\` of the AI SDK has the last
+error in \`lastError\`.
+
+${sdkClasses()}
 
 ## Bodies
 

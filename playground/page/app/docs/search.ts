@@ -2,7 +2,8 @@
 
 import MiniSearch, { type SearchResult } from "minisearch";
 import { addressOf, type Block, blocksOf, piecesOf } from "./markdown.ts";
-import { commonStemOf, FILLERS } from "./stems.ts";
+import { phraseOf, quotationIn, type Quoted, quotedBy } from "./quotations.ts";
+import { commonStemOf, FILLERS, STOP_WORDS } from "./stems.ts";
 
 /** A found section, or a row of it. */
 export interface Hit {
@@ -18,8 +19,8 @@ interface Section extends Omit<Hit, "excerpt"> {
   readonly id: string;
   readonly address: string;
   /** The texts of the errors that a row explains; none for a section. */
-  readonly quotes: readonly string[];
-  readonly isRow: boolean;
+  readonly quoted: readonly Quoted[];
+  readonly kind: "section" | "row" | "item";
   readonly ownTitle: string;
   readonly pageTitle: string;
   /** What the index says of the page, for the page as a whole. */
@@ -63,20 +64,27 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
       processTerm: stemOf,
     },
   });
-  index.addAll(sections);
+  index.addAll(sections.filter(isFoundByWords));
+  const rows = sections.filter(({ quoted }) => quoted.length > 0);
   const runs = new Map<Section, Runs>();
   return (query) => {
     const pairs = pairsIn(query);
     const preference = preferenceFor(query);
-    const results = index.search(query, { boostDocument: preference });
+    // A log that is pasted has its errors, which are quotations, and hundreds of other words.
+    const words = query.split(/\s+/, MOST_WORDS).join(" ");
+    const results = index.search(words, { boostDocument: preference });
     const best = Math.max(0, ...results.map(rankOf));
-    const found = results.flatMap((result) => {
-      const section = byId.get(String(result.id));
+    const ranked = results.flatMap(({ id, ...result }) => {
+      const section = byId.get(String(id));
       if (!section) return [];
       const rank = rankOf(result) + best * preference(section.id) * nearnessIn(pairs, kept(runs, section, runsOf));
-      return { ...result, section, rank, quoted: Math.max(0, ...section.quotes.map((text) => quotedIn(query, text))) };
+      return { ...result, section, rank };
     });
-    found.sort((one, other) => other.quoted - one.quoted || other.rank - one.rank);
+    ranked.sort((one, other) => other.rank - one.rank);
+    const quoted = quotedIn(query, rows).map((section) => ({ section, terms: [], queryTerms: [] }));
+    // A question of the docs may have the name of an error.
+    const isAsked = ranked[0]?.section.ownTitle.includes(query.trim()) ?? false;
+    const found = isAsked ? [...ranked.slice(0, 1), ...quoted, ...ranked] : [...quoted, ...ranked];
     const hits = new Map<string, Hit>();
     for (const { section, terms, queryTerms } of found) {
       // Rows have the address of their section. The best one stands for it.
@@ -103,12 +111,15 @@ const QUESTIONS = "questions";
 /** The pages whose tables are found row by row: a row has the text of an error, and what to do. */
 const ROWS_ALONE: ReadonlySet<string> = new Set(["errors"]);
 
-/** Words of questions that stand in every section. */
-const STOP_WORDS: ReadonlySet<string> = new Set(
-  "a about an and are as at be behind by can do does for from happens had has have how i if in into is it its me my of on or our per should so support supported supports that the their them then there this to two was we were what when where which who why will with without you your".split(
-    " ",
-  ),
-);
+/**
+ * The pages that list the texts and the names of errors. Each item begins with them, and is found by a quotation alone, because their words
+ * stand in questions as well.
+ */
+const ITEMS_ALONE: ReadonlySet<string> = new Set(["error-messages", "errors-by-format"]);
+
+/** Of the page with all messages, only the page as a whole is found by words. */
+const isFoundByWords = ({ page, heading, kind }: Section): boolean =>
+  kind !== "item" && (page !== "error-messages" || heading === "");
 
 /** Returns the stem of a word, the same for words that mean the same; nothing for a word that says little. */
 function stemOf(word: string): string | null {
@@ -116,41 +127,32 @@ function stemOf(word: string): string | null {
   return term === "" || STOP_WORDS.has(term) || FILLERS.has(term) ? null : commonStemOf(term);
 }
 
-/** The shortest text that counts as a quotation of an error, and the fewest words of its beginning. */
-const QUOTE_CHARS = 10;
-const QUOTE_WORDS = 4;
+/** The most rows that stand before explanations, and the least share of the best quotation that they quote. */
+const MOST_QUOTED = 4;
+const LEAST_SHARE = 0.5;
 
-/**
- * Returns the length of the text of an error, if the query contains the text, with anything in place of each `…`. Otherwise, returns the
- * length of the beginning of the text that the query contains; 0 for fewer than four words.
- */
-function quotedIn(query: string, text: string): number {
-  // People write codes such as `invalid_api_key` as words, too.
-  if (/^\w+_\w+$/.test(text) && barely(query).includes(barely(text))) return text.length;
-  let end = 0;
-  const parts = text.split("…").map((part) => part.replaceAll(/^[\s,]+|[\s.,:;]+$/g, ""));
-  const { length } = parts.join("");
-  const isWhole = parts.every((part) => {
-    const start = query.indexOf(part, end);
-    end = start + part.length;
-    return start >= 0;
+/** What counts for a row with a remedy, beside the length of its text. */
+const REMEDY = 1_000;
+
+/** Returns the rows whose texts a query quotes: rows with a remedy first, and longer quotations before shorter ones. */
+function quotedIn(query: string, rows: readonly Section[]): Section[] {
+  const quotation = quotationIn(query);
+  const found = rows.flatMap((section) => {
+    const { length, isWhole } = quotedBy(quotation, section.quoted, section.kind === "row");
+    const value = section.kind === "row" ? length + (isWhole ? REMEDY : 0.5) : length;
+    return length > 0 ? { section, length, value } : [];
   });
-  if (isWhole && length >= QUOTE_CHARS) return length;
-  const words = (parts[0] ?? "").split(" ");
-  const count = words.findLastIndex((_word, at) => query.includes(words.slice(0, at + 1).join(" "))) + 1;
-  return count < QUOTE_WORDS ? 0 : words.slice(0, count).join(" ").length;
+  found.sort((one, other) => other.value - one.value);
+  const best = Math.max(...found.map(({ length }) => length));
+  const quoted = new Map<string, Section>();
+  for (const { section, length, value } of found)
+    if ((value >= REMEDY || length >= LEAST_SHARE * best) && !quoted.has(section.address) && quoted.size < MOST_QUOTED)
+      quoted.set(section.address, section);
+  return [...quoted.values()];
 }
 
-/** Returns the words of a text in small letters, without stop words. */
-const barely = (text: string): string =>
-  ` ${text
-    .toLowerCase()
-    .split(/[\W_]+/)
-    .filter((word) => word !== "" && !STOP_WORDS.has(word))
-    .join(" ")} `;
-
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
-const rankOf = ({ score, queryTerms }: SearchResult): number => score * queryTerms.length;
+const rankOf = ({ score, queryTerms }: Pick<SearchResult, "score" | "queryTerms">): number => score * queryTerms.length;
 
 /** The stems of a heading and of a text in their order, with a space around each. */
 interface Runs {
@@ -175,7 +177,7 @@ function kept<Key, Value>(made: Map<Key, Value>, key: Key, make: (key: Key) => V
   return value;
 }
 
-/** The most words of a query whose order counts. */
+/** The most words of a query that are searched. */
 const MOST_WORDS = 32;
 
 /** Returns each two words of a query that follow each other. */
@@ -200,7 +202,7 @@ function preferenceFor(query: string): (id: string) => number {
   return /[a-z][A-Z]/.test(query) ? preferenceOfNames : preferenceOfTexts;
 }
 
-const REFERENCE = /^(?:polygate|errors-by-format|conversion-tables|reference|playground)/;
+const REFERENCE = /^(?:polygate|error-messages|errors-by-format|conversion-tables|reference|playground)/;
 
 /**
  * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
@@ -224,32 +226,39 @@ const summariesIn = (index: string): ReadonlyMap<string, string> =>
   );
 
 function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
-  const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "isRow" | "quotes"> & {
+  const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "kind" | "quoted"> & {
     texts: string[];
     codes: string[];
   })[] = [];
   const [first] = blocks;
   const pageTitle = first?.type === "heading" ? wordsOf(first.text) : page;
-  const add = (heading: string, line: string, row?: string[]): void => {
+  const add = (heading: string, line: string, kind: Section["kind"] = "section", texts: string[] = []): void => {
     const ownTitle = wordsOf(line);
     const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
-    const quotes = row ? piecesOf(line).flatMap(({ type, text }) => (type === "code" ? text : [])) : [];
-    sections.push({ heading, title, ownTitle, isRow: row !== undefined, quotes, texts: row ?? [], codes: [] });
+    const quotes = kind === "section" ? [] : piecesOf(line).flatMap(({ type, text }) => (type === "code" ? text : []));
+    sections.push({ heading, title, ownTitle, kind, quoted: quotes.map(phraseOf), texts, codes: [] });
   };
   for (const block of blocks) {
     // A text behind the rows of a table belongs to their section.
-    const section = sections.findLast(({ isRow }) => !isRow);
+    const section = sections.findLast(({ kind }) => kind === "section");
     if (block.type === "heading") add(block === first ? "" : block.id, block.text);
     else if (block.type === "code") section?.codes.push(block.text);
     else if (block.type === "table" && ROWS_ALONE.has(page)) {
-      for (const [text = "", ...rest] of block.rows.slice(1)) add(section?.heading ?? "", text, rest.map(wordsOf));
+      for (const [text = "", ...rest] of block.rows.slice(1))
+        add(section?.heading ?? "", text, "row", rest.map(wordsOf));
+    } else if (block.type === "list" && ITEMS_ALONE.has(page)) {
+      for (const item of block.items) {
+        const [quotes = ""] = /^(?:`[^`]*` ?)+/.exec(item) ?? [];
+        const rest = wordsOf(item.slice(quotes.length).replace(/^→ /, ""));
+        add(section?.heading ?? "", quotes.trim(), "item", [rest || (section?.texts.join(" ") ?? "")]);
+      }
     } else section?.texts.push(...textsOf(block));
   }
   const leads = sections.map(({ texts }) => texts.join(" "));
-  return sections.map(({ heading, title, ownTitle, isRow, quotes, codes }, at) => ({
-    id: `${page}/${heading}/${isRow ? "row" : ""}${at}`,
-    isRow,
-    quotes,
+  return sections.map(({ heading, title, ownTitle, kind, quoted, codes }, at) => ({
+    id: `${page}/${heading}/${kind === "section" ? "" : "row"}${at}`,
+    kind,
+    quoted,
     address: `${page}/${heading}`,
     page,
     heading,

@@ -1,5 +1,12 @@
 /** Finds what words have in common: "refused" and "rejecting" are one word to a search. */
 
+/** Words of questions that stand in every section. */
+export const STOP_WORDS: ReadonlySet<string> = new Set(
+  "a about an and are as at be behind by can do does for from happens had has have how i if in into is it its me my of on or our per should so support supported supports that the their them then there this to two was we were what when where which who why will with without you your".split(
+    " ",
+  ),
+);
+
 /** Words that say little in a question. Unlike stop words, they count in the text of an error. */
 export const FILLERS: ReadonlySet<string> = new Set(
   "all also any been but did each ever every everyone find found get getting give given go got know let make makes more most much must need needs other others out see seen some something such take than these they those through us use used uses using want way well work works would".split(
