@@ -75,7 +75,7 @@ export const fetched = async (
   typeof input === "string" || input instanceof URL ? untilAborted(new Request(input, init), answer) : answer(input);
 
 /** Answers a request like `fetch`: rejects once its signal is aborted, as SDKs expect it. */
-export async function untilAborted(
+async function untilAborted(
   request: Request,
   answer: (request: Request) => Promise<Response>,
 ): Promise<Response> {

@@ -6,7 +6,6 @@ import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { GATEWAY_SHAPES } from "../every-format.ts";
-import { untilAborted } from "../http/request.ts";
 import {
   type ApiKeyOptions,
   type BudgetOptions,
@@ -134,7 +133,9 @@ export function testGateway<Context = unknown>(options: TestGatewayOptions<Conte
     failures,
     records: calls.records,
     async fetch(input, init) {
-      return untilAborted(new Request(typeof input === "string" ? new URL(input, HOST) : input, init), gateway.fetch);
+      const request = new Request(typeof input === "string" ? new URL(input, HOST) : input, init);
+      // Only with an address does the gateway reject once the signal is aborted.
+      return gateway.fetch(request.url, request);
     },
     async listen() {
       if (closing) throw new Error("testGateway: the gateway is closed.");
