@@ -156,6 +156,8 @@ function ofOtherFormat(
   // The cause of an error that the upstream itself tells is its JSON.
   if (thrown.cause !== undefined && !(thrown.cause instanceof SyntaxError)) return thrown;
   if (/^\s*</.test(text)) return misdirected(thrown, upstream, path, NO_JSON);
+  // Reading a large answer once more would block other calls.
+  if (text.length > LARGE_CHARS) return thrown;
   let fields: string[];
   try {
     const answer = parseJson(text, upstream.json);
