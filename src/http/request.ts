@@ -75,10 +75,7 @@ export const fetched = async (
   typeof input === "string" || input instanceof URL ? untilAborted(new Request(input, init), answer) : answer(input);
 
 /** Answers a request like `fetch`: rejects once its signal is aborted, as SDKs expect it. */
-async function untilAborted(
-  request: Request,
-  answer: (request: Request) => Promise<Response>,
-): Promise<Response> {
+async function untilAborted(request: Request, answer: (request: Request) => Promise<Response>): Promise<Response> {
   const { signal } = request;
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
@@ -105,7 +102,8 @@ export function redact(text: string, apiKey: string | undefined): string {
   // JSON has several spellings of a character: PHP writes a slash as `\/`, .NET a plus as `\u002B`.
   const plain = text.includes("\\") ? unescaped(text) : text;
   const shown = withoutSecret(plain, bare);
-  return shown === plain ? withoutSecret(text, bare) : withoutSecret(shown, bare);
+  if (shown !== plain) return withoutSecret(shown, bare);
+  return plain === text ? text : withoutSecret(text, bare);
 }
 
 const unescaped = (text: string): string =>

@@ -1,6 +1,7 @@
 /** What a host sees of a gateway beside its answers: errors in the caller's format, two gateways apart, nothing made unasked. */
 
 import { inspect } from "node:util";
+import { Headers as OtherHeaders, Request as OtherRequest } from "undici";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import {
   borrowingQuotaStore,
@@ -71,7 +72,8 @@ describe("errorResponse", () => {
     async (_, request) => {
       const failures: Failure[] = [];
       const gateway = everything(failures);
-      const unknown = new GatewayError("weird" as "busy", `asked for ${SECRET}`);
+      // As another version of this library may throw it.
+      const unknown = Object.assign(new GatewayError("busy", `asked for ${SECRET}`), { code: "weird" });
       for (const error of [new Error(`select * where key = '${SECRET}'`), unknown, "a text", undefined]) {
         const response = gateway.errorResponse(request, error);
         expect(response?.status).toBe(500);
@@ -125,6 +127,9 @@ describe("errorResponse", () => {
     ["Headers", { response: { headers: new Headers({ "x-api-key": SECRET }) } }],
     ["Request", { request: new Request("http://host/", { headers: { "x-api-key": SECRET } }) }],
     ["address of a request", { request: new Request(`http://host/?key=${SECRET}`) }],
+    ["Headers of another library", { headers: new OtherHeaders({ "x-api-key": SECRET }) }],
+    ["Request of another library", { request: new OtherRequest("http://host/", { headers: { "x-api-key": SECRET } }) }],
+    ["field of a list", { sent: Object.assign([1, 2], { key: SECRET }) }],
     ["URL", { url: new URL(`http://host/?key=${SECRET}`) }],
     ["map", { sent: new Map([["x-api-key", { value: SECRET }]]) }],
     ["set", { sent: new Set([SECRET]) }],
@@ -154,9 +159,33 @@ describe("errorResponse", () => {
     expect(failure?.error.cause).toMatchObject({ message: expect.stringContaining("The request has failed.") });
   });
 
+  it("searches only the beginning of a large cause, and hands on its text", () => {
+    let reads = 0;
+    const read = (): string => String(reads++);
+    class Read extends Map<string, string> {
+      override *[Symbol.iterator](): MapIterator<[string, string]> {
+        for (let at = 0; at < 20_000; at++) yield [read(), ""];
+      }
+    }
+    const list: unknown[] = new Proxy(
+      Array.from({ length: 1_000_000 }, () => 0),
+      { get: (...at) => read() && Reflect.get(...at) },
+    );
+    const sockets = Array.from({ length: 5_000 }, () => Object.defineProperty({}, "header", { get: read }));
+    for (const fields of [{ list }, { map: new Read() }, { sockets }, { rows: sockets.map((row) => ({ row })) }]) {
+      const failures: Failure[] = [];
+      const cause = Object.assign(new Error("The request has failed."), fields);
+      everything(failures).errorResponse(routes[2][1], new GatewayError("backend_failed", "Failed.", { cause }));
+      expect(failures[0]?.error.cause).toMatchObject({ message: expect.stringContaining("The request has failed.") });
+      expect(failures[0]?.error.cause).not.toBe(cause);
+    }
+    expect(reads).toBeLessThan(5_000);
+  });
+
   it("hands on a cause whose fields have no key, also one that contains itself", () => {
     const failures: Failure[] = [];
-    const cause = Object.assign(new TypeError("The request has failed."), { status: 500, body: new Uint8Array(9) });
+    const fields = { status: 500, body: new Uint8Array(9), vector: Array.from({ length: 800 }, () => 0.5) };
+    const cause = Object.assign(new TypeError("The request has failed."), fields);
     const error = new GatewayError("backend_failed", "The backend has failed.", {
       cause: Object.assign(cause, { self: cause }),
       port: "model-backend",
