@@ -461,6 +461,12 @@ describe("the search", () => {
     expect(searchIn(pages)("needle blue").map(({ page }) => page)).toEqual(["heading", "text", "apart"]);
   });
 
+  it("leaves out words that are longer than any of the docs, such as a pasted picture", () => {
+    const asked = find("budget of a team");
+    for (const pasted of ["a".repeat(1_000_000), "a-".repeat(500_000), "漢".repeat(1_000_000), "aB".repeat(2_000)])
+      expect(find(`budget of a team ${pasted}`).slice(0, 1)).toEqual(asked.slice(0, 1));
+  });
+
   it("shows the part of a section that has the words", () => {
     const [hit] = find("who pays when a client hangs up");
     expect(hit).toMatchObject({ page: "backends", heading: "hang-ups-and-failed-calls" });
@@ -514,7 +520,7 @@ describe("the search", () => {
     ["405 This route takes POST, not GET.", "Use the method"],
     ["415 The request body must not be compressed (content-encoding).", "Send it without"],
     ['404 A model has no method "generateText".', "Write :generateContent"],
-    ["TypeError: relay: apiKey must be visible ASCII characters.", "The key is empty"],
+    ["TypeError: relay: apiKey must be visible ASCII characters.", "The key has a line break"],
     ["PolygateWarning: A request of a client missed the gateway and got 404: the base URL", "Correct the client"],
     ["cause: SettingMistake: The upstream at http://localhost", "A setting of yours"],
     ["APIConnectionTimeoutError: Request timed out.", "raise the SDK's timeout"],

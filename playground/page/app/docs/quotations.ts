@@ -37,9 +37,6 @@ const FEWEST_PASTED = 6;
 const SIGNS = /[.:;…"'`{}()[\]=!]|\berror|\b[1-5]\d\d\b|[a-z][A-Z]|\b[A-Z]{4}|_/;
 /** Matches the beginning of a sentence that asks nothing. */
 const STATEMENT = /^\s*[A-Z][a-z']* [a-z].*[^?\s]\s*$/s;
-/** The most characters of a query that are compared: enough for a line of a log. */
-const MOST_CHARS = 4_000;
-
 /** Returns the words of a text. The signs between words differ in a log: escaped quotes, line breaks, Markdown. */
 const wordsIn = (text: string): string[] =>
   text
@@ -87,9 +84,9 @@ export function phraseOf(text: string): Quoted {
 }
 
 export function quotationIn(query: string): Quotation {
-  const words = wordsIn(query.slice(0, MOST_CHARS));
+  const words = wordsIn(query);
   const isPasted = SIGNS.test(query) || STATEMENT.test(query);
-  return { words: spaced(words), isPasted, runs: new Set(runsOf(words)), spoken: spokenOf(query.slice(0, MOST_CHARS)) };
+  return { words: spaced(words), isPasted, runs: new Set(runsOf(words)), spoken: spokenOf(query) };
 }
 
 /** The fewest characters of a whole text that is hardly a part of another one. */

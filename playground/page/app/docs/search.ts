@@ -57,17 +57,20 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
     },
     // Beginnings of short words would be found in too many others. A word that the docs do not have may be a slip.
     searchOptions: {
+      tokenize: (text) => [...new Set(tokensOf(text))].slice(0, MOST_TERMS),
       boost: { ownTitle: 4, pageTitle: 2, summary: 3, code: 0.3 },
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 3 && !known.has(term) && 0.3,
       weights: { prefix: 0.3, fuzzy: 0.5 },
-      processTerm: stemOf,
+      // The search for slips takes the square of the length, in time and in memory.
+      processTerm: (word) => (word.length > LONGEST_TERM ? null : stemOf(word)),
     },
   });
   index.addAll(sections.filter(isFoundByWords));
   const rows = sections.filter(({ quoted }) => quoted.length > 0);
   const runs = new Map<Section, Runs>();
-  return (query) => {
+  return (pasted) => {
+    const query = pasted.slice(0, MOST_CHARS);
     const pairs = pairsIn(query);
     const preference = preferenceFor(query);
     // A log that is pasted has its errors, which are quotations, and hundreds of other words.
@@ -177,8 +180,13 @@ function kept<Key, Value>(made: Map<Key, Value>, key: Key, make: (key: Key) => V
   return value;
 }
 
-/** The most words of a query that are searched. */
+/** The most characters of a query that are read: enough for a line of a log. */
+const MOST_CHARS = 4_000;
+
+/** The most words of a query that are searched, the most of their parts, and the longest one: no name of the docs is longer. */
 const MOST_WORDS = 32;
+const MOST_TERMS = 100;
+const LONGEST_TERM = 64;
 
 /** Returns each two words of a query that follow each other. */
 function pairsIn(query: string): readonly string[] {
