@@ -68,3 +68,28 @@ it("rejects like fetch once its signal is aborted, so that an SDK tells a timeou
   await expect(silent.fetch("http://host/v1/chat/completions", init)).rejects.toThrow("too late");
   expect(calls).toBe(before);
 });
+
+it("fails the body of an answer whose signal is aborted later, so that an SDK ends its stream in silence", async () => {
+  const ended = Promise.withResolvers<string>();
+  const endless = createGateway({
+    backend: {
+      async *chat() {
+        for (;;) yield "word ";
+      },
+    },
+    quotas: memoryQuotaStore([{ apiKey, granted: 10_000 }]),
+    onCall: ({ outcome }) => ended.resolve(outcome),
+  });
+  const client = new OpenAI({ apiKey, fetch: endless.fetch });
+  const stream = await client.chat.completions.create({ model: "any", messages, stream: true });
+  let chunks = 0;
+  for await (const _chunk of stream) if (++chunks === 3) stream.controller.abort();
+  expect(chunks).toBe(3);
+  expect(await ended.promise).toBe("client-closed");
+  const headers = { authorization: `Bearer ${apiKey}` };
+  const { signal } = new AbortController();
+  const list = await endless.fetch("http://host/v1/models", { headers, signal });
+  expect([list.status, list.headers.get("content-type")]).toEqual([200, "application/json"]);
+  expect(await list.json()).toEqual({ object: "list", data: [] });
+  expect((await endless.fetch("http://host/v1/models", { headers, method: "HEAD", signal })).body).toBeNull();
+});

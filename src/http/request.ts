@@ -67,21 +67,28 @@ export function bearerToken(headers: Headers): string | undefined {
 }
 
 /** Answers a call of `fetch`. Beside a request, `init` is ignored. A server that passes the request needs no rejection when its client is gone. */
-export const fetched = async (
+export async function fetched(
   input: string | URL | Request,
-  init: RequestInit | object | undefined,
+  init: RequestInit | object = {},
   answer: (request: Request) => Promise<Response>,
-): Promise<Response> =>
-  typeof input === "string" || input instanceof URL ? untilAborted(new Request(input, init), answer) : answer(input);
+): Promise<Response> {
+  if (typeof input !== "string" && !(input instanceof URL)) return answer(input);
+  const request = new Request(input, init);
+  return "signal" in init && init.signal ? untilAborted(request, answer) : answer(request);
+}
 
-/** Answers a request like `fetch`: rejects once its signal is aborted, as SDKs expect it. */
+/** Answers a request like `fetch`: rejects once its signal is aborted, and fails the body of a later answer, as SDKs expect it. */
 async function untilAborted(request: Request, answer: (request: Request) => Promise<Response>): Promise<Response> {
   const { signal } = request;
   signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
+  const response = await new Promise<Response>((resolve, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
     answer(request).then(resolve, reject);
   });
+  // An SDK would read the last words of the gateway as an error of its own.
+  return response.body
+    ? new Response(response.body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), { signal }), response)
+    : response;
 }
 
 /** The shortest key that is removed without its prefix, in characters: a shorter one may be a part of any word. */
