@@ -499,6 +499,8 @@ export interface AnswerDecoder<Event = ChatEvent> {
   end(): void;
   /** Decodes the text of a complete answer. Throws `backend_failed` for a text that is not an answer. */
   answer(body: string): Event[];
+  /** True once the answer has said something in its format, beside its beginning and its counts. Missing in a decoder that cannot tell. */
+  readonly hasSaid?: boolean;
   /** Returns the counts in a frame or a complete answer after another method has thrown for it. */
   lost?(text: string): Event[];
 }

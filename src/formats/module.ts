@@ -197,7 +197,7 @@ export interface AnswerNotes {
 
 interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
   readonly stream: false;
-  readonly decoder: Pick<AnswerDecoder<Decoded>, "answer" | "lost">;
+  readonly decoder: Pick<AnswerDecoder<Decoded>, "answer" | "hasSaid" | "lost">;
 }
 
 export interface StreamableCall<Decoded, Event> extends AnyCall<Decoded, Event> {

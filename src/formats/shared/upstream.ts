@@ -129,6 +129,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
   protected readonly limits: JsonLimits | undefined;
   /** The unsupported fields that were already reported. */
   protected readonly reported: Set<string> = new Set();
+  hasSaid = false;
   readonly #format: string;
   #heldChars = 0;
   /** The last frame, until its shape was asked for. */
@@ -219,6 +220,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
 
   /** Adds an event to the piece that is being decoded. */
   protected add(event: DecodedEvent): void {
+    this.hasSaid ||= event.type !== "start" && event.type !== "usage";
     // Make the array with its first event: most pieces have no other, and an array that grows takes more memory.
     if (this.#events) addEvent(this.#events, event);
     else this.#events = [event];

@@ -8,7 +8,7 @@ import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
-import { isJsonObject, parseJson } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits, parseJson } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { lackingModel, mistaken } from "../mistakes.ts";
@@ -72,7 +72,7 @@ export async function* relayed<Decoded, Event>(
     } else throw await ofWrongType(response, upstream, call, failures, exchange);
     exchange.end();
   } catch (error) {
-    const shaped = answer?.first === undefined ? error : ofOtherFormat(error, answer.first, upstream, call);
+    const shaped = answer ? ofOtherFormat(error, answer.frames, upstream, call) : error;
     const told = blamed(failures.told(shaped), upstream, call.model);
     observation?.onError(told, context.signal);
     failure = told;
@@ -142,35 +142,60 @@ const MOST_FIELDS = 8;
 
 /**
  * Adds to a decoder's error that the answer is a page of HTML, or JSON of another format. Returns any other error as it is: an answer of the
- * right format that has a fault, and one that has broken off.
+ * right format that has a fault or has broken off, an error in the upstream's own words, and frames that only keep a stream alive.
  *
- * @param text The answer, or the first frame of a stream.
+ * @param texts The answer, or the first frames of a stream.
  */
 function ofOtherFormat(
   thrown: unknown,
-  text: string,
+  texts: readonly string[],
   upstream: Upstream,
-  { codec: { answerFields }, path }: Pick<RelayedCall<unknown, unknown>, "codec" | "path">,
+  { codec: { answerFields }, decoder, path }: Pick<RelayedCall<unknown, unknown>, "codec" | "decoder" | "path">,
 ): unknown {
   if (!(thrown instanceof GatewayError) || thrown.code !== "backend_failed" || !answerFields) return thrown;
   // The cause of an error that the upstream itself tells is its JSON.
-  if (thrown.cause !== undefined && !(thrown.cause instanceof SyntaxError)) return thrown;
-  if (/^\s*</.test(text)) return misdirected(thrown, upstream, path, NO_JSON);
-  // Reading a large answer once more would block other calls.
-  if (text.length > LARGE_CHARS) return thrown;
-  let fields: string[];
-  try {
-    const answer = parseJson(text, upstream.json);
+  if (decoder.hasSaid || (thrown.cause !== undefined && !(thrown.cause instanceof SyntaxError))) return thrown;
+  if (/^\s*</.test(texts[0] ?? "")) return misdirected(thrown, upstream, path, NO_JSON);
+  let foreign: string[] | undefined;
+  for (const text of texts) {
+    // Reading a large answer once more would block other calls.
+    if (text.length > LARGE_CHARS) return thrown;
+    const answer = parsedOr(text, upstream.json);
     const [first] = Array.isArray(answer) ? (answer as unknown[]) : [answer];
-    fields = isJsonObject(first) ? Object.keys(first) : [];
-  } catch {
-    return thrown;
+    if (first === UNPARSED) return thrown;
+    const fields = isJsonObject(first) ? Object.keys(first) : [];
+    if (fields.some((name) => answerFields.test(name)) || errorObject(first)["message"] !== undefined) return thrown;
+    if (!isKeepAlive(first)) foreign ??= fields;
   }
-  // A frame of the type alone only keeps a stream alive.
-  if (fields.some((name) => answerFields.test(name)) || fields.join() === "type") return thrown;
-  const shown = fields.filter((name) => /^\w{1,32}$/.test(name)).slice(0, MOST_FIELDS);
+  if (!foreign) return thrown;
+  const shown = foreign.filter((name) => /^\w{1,32}$/.test(name)).slice(0, MOST_FIELDS);
   const names = shown.length === 0 ? "no known field" : `the fields ${upstream.failures.redacted(shown.join(", "))}`;
-  return misdirected(thrown, upstream, path, `answers in another format than ${upstream.facts.format}, with ${names}, to`);
+  return misdirected(
+    thrown,
+    upstream,
+    path,
+    `answers in another format than ${upstream.facts.format}, with ${names}, to`,
+  );
+}
+
+/** Stands for a text that is no JSON, or is too large. */
+const UNPARSED = Symbol();
+
+function parsedOr(text: string, limits: JsonLimits): unknown {
+  try {
+    return parseJson(text, limits);
+  } catch {
+    return UNPARSED;
+  }
+}
+
+/** True for an empty object, for one with a type alone, and for one whose type says that it only keeps a stream alive. */
+function isKeepAlive(frame: unknown): boolean {
+  if (!isJsonObject(frame)) return false;
+  const { type, ...others } = frame;
+  return (
+    Object.keys(others).length === 0 || (typeof type === "string" && /^(?:ping|keep-?_?alive|heartbeat)$/i.test(type))
+  );
 }
 
 const NO_JSON = "answers with no JSON and no event stream to";
@@ -226,12 +251,16 @@ export function isOfType(response: UpstreamResponse, type: RegExp): boolean {
 /** The time for which a stream may stay open after its answer has finished, in milliseconds: some upstreams do not close their streams. */
 const LINGER_MS = 5_000;
 
+/** The most frames of a stream that are kept, to tell its format should it fail. */
+const MOST_FRAMES = 8;
+const NO_FRAMES: readonly string[] = [];
+
 /** Decodes a streamed answer piece by piece, and limits the waits between its events. */
 class StreamedAnswer<Decoded> {
   /** The error that follows the last events. The caller throws it after forwarding these events. */
   error: { readonly thrown: unknown } | undefined;
-  /** The data of the first frame. */
-  first: string | undefined;
+  /** The data of the first frames, until the answer has said something. */
+  frames: readonly string[] = NO_FRAMES;
   /** The size of the frames of the last piece, in characters. */
   decodedChars = 0;
   readonly #upstream: Upstream;
@@ -261,8 +290,8 @@ class StreamedAnswer<Decoded> {
       maxBufferSize: maxEventChars,
       onEvent: ({ event, data }) => {
         this.#hasFrames = true;
-        this.first ??= data;
         if (this.error) return;
+        this.#keep(data);
         this.#count(data.length);
         try {
           const decoded = call.decoder.frame(event, data);
@@ -339,6 +368,13 @@ class StreamedAnswer<Decoded> {
     return end;
   }
 
+  /** Keeps the first frames, until the answer has said something in its format. */
+  #keep(data: string): void {
+    if (this.#call.decoder.hasSaid) this.frames = NO_FRAMES;
+    else if (data !== "" && data.length <= LARGE_CHARS && this.frames.length < MOST_FRAMES)
+      this.frames = [...this.frames, data];
+  }
+
   /** Counts the characters of the piece, and of the frames that will be joined with the last ones. */
   #count(chars: number): void {
     this.decodedChars += chars;
@@ -390,7 +426,7 @@ async function completeAnswer<Decoded>(
     events = decoder.answer(text);
   } catch (thrown) {
     events = decoder.lost?.(text) ?? [];
-    error = { thrown: ofOtherFormat(thrown, text, upstream, call) };
+    error = { thrown: ofOtherFormat(thrown, [text], upstream, call) };
   }
   if (isLarge) await nextIteration();
   return { events, error };

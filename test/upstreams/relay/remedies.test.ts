@@ -156,6 +156,41 @@ describe("an answer of another format", () => {
     }
   });
 
+  const sse = (...frames: unknown[]): string =>
+    frames.map((frame) => `data: ${typeof frame === "string" ? frame : JSON.stringify(frame)}\n\n`).join("");
+  const start = { type: "message_start", message: { ...ANTHROPIC, content: [] } };
+  const created = { type: "response.created", sequence_number: 0, response: { ...RESPONSE, status: "in_progress" } };
+
+  it.each<[of: string, format: (typeof FORMATS)[number], frames: unknown[]]>([
+    ["a vendor's own frame", "messages", [{ type: "vertex_event", usage: {} }, start]],
+    ["a vendor's own frame", "responses", [{ type: "codex.rate_limits", plan: "pro" }, created]],
+    [
+      "counts",
+      "chat-completions",
+      [{ usage: { prompt_tokens: 1 } }, { ...OPENAI, choices: [{ index: 0, delta: { content: "H" } }] }],
+    ],
+    ["a keep-alive with a field", "messages", [{ type: "ping", cost: "0" }]],
+    ["an empty object", "generate-content", [{}]],
+    ["an empty object", "chat-completions", [{}]],
+    ["the note of a filter", "chat-completions", [{ id: "", choices: [], prompt_filter_results: [] }]],
+    ["an error with a text of another name", "chat-completions", [{ code: 1302, msg: "Too many.", success: false }]],
+    ["an error with a text of another name", "generate-content", [{ detail: "Too many." }]],
+    ["nothing that can be read", "responses", [{ type: "vertex_event", usage: {} }, '{"type":"resp']],
+  ])("is none where a stream begins with %s at %s, and breaks off", async (_of, format, frames) => {
+    const { log, mistake, text } = await told(relayed(says(200, sse(...frames), "text/event-stream"), { format }), {
+      stream: true,
+      times: 1,
+    });
+    expect([mistake, log.includes("another format"), text.includes("error")]).toEqual([undefined, false, true]);
+  });
+
+  it.each(FORMATS)("is none at %s where a complete answer is an error with a text of another name", async (format) => {
+    for (const body of [{ code: 1302, msg: "Too many.", success: false }, { detail: "Too many." }]) {
+      const { mistake, shouldRetry } = await told(relayed(says(200, body), { format }), { times: 1 });
+      expect([body, mistake, shouldRetry]).toEqual([body, undefined, null]);
+    }
+  });
+
   it("names no secret of the relay", async () => {
     const { mistake, log } = await told(relayed(says(200, { [KEY.replaceAll("-", "_")]: 1, [KEY]: 1 })), { times: 1 });
     expect(mistake).toContain("answers in another format");
