@@ -124,7 +124,7 @@ const NAMED: Readonly<Record<string, readonly [GatewayErrorCode, string]>> = {
  */
 export function decodeError(thrown: unknown, rules: MessageRules): GatewayError {
   try {
-    if (thrown instanceof GatewayError) return thrown;
+    if (thrown instanceof GatewayError) return toGatewayError(thrown, "model-backend");
     const error = errorOf(thrown);
     const { code } = error;
     // Do not show callers an error about the host's key or account.

@@ -105,15 +105,16 @@ export class Failures {
 
   /** Converts any error of an exchange to an error that is safe to show to the caller. */
   told(thrown: unknown): GatewayError {
-    if (!(thrown instanceof GatewayError))
-      return this.#reworded(toGatewayError(thrown, "model-backend"), this.#shown(thrown), undefined);
-    if (this.#told.has(thrown)) return thrown;
-    const cause = this.#shown(thrown.cause);
-    if (OWN_ACCOUNT.has(thrown.code)) return backendError("refused", cause);
+    const known = toGatewayError(thrown, "model-backend");
+    // A GatewayError of another version may have a code that is unknown here.
+    if (known !== thrown) return this.#reworded(known, this.#shown(thrown), undefined);
+    if (this.#told.has(known)) return known;
+    const cause = this.#shown(known.cause);
+    if (OWN_ACCOUNT.has(known.code)) return backendError("refused", cause);
     // Do not show the message of an `Error`: it comes from the connection or this library, and may contain the host's addresses.
-    if (thrown.cause instanceof Error) return this.#reworded(thrown, cause, undefined);
-    const error = errorObject(thrown.cause);
-    return this.#reworded(thrown, cause, messageOf(error), statusIn(error));
+    if (known.cause instanceof Error) return this.#reworded(known, cause, undefined);
+    const error = errorObject(known.cause);
+    return this.#reworded(known, cause, messageOf(error), statusIn(error));
   }
 
   redacted(text: string): string {
