@@ -376,7 +376,7 @@ describe("a gateway", () => {
         "this service",
         refusing(403, "permission_error", "No such region."),
         "backend_refused",
-        "The upstream refuses the relay's account. Check its credit, and what its apiKey may use.",
+        "The upstream refuses the relay's credential or account. Check its apiKey, what it may use, and its credit.",
       ],
       [
         "the model that the host names",

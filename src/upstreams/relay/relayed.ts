@@ -229,7 +229,7 @@ export function refusalMistake({ hasCredential, lacksKey }: Upstream, isOfKey: b
   if (!hasCredential) return "The upstream wants a credential, but the relay has no apiKey.";
   return isOfKey
     ? "The upstream refuses the relay's credential. Check its apiKey and headers."
-    : "The upstream refuses the relay's account. Check its credit, and what its apiKey may use.";
+    : "The upstream refuses the relay's credential or account. Check its apiKey, what it may use, and its credit.";
 }
 
 /** The mistake of a relay whose options name an `apiKey` without a value. */
