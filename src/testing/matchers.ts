@@ -2,7 +2,7 @@
 
 import { AssertionError } from "node:assert/strict";
 import { inspect, isDeepStrictEqual } from "node:util";
-import type { CallRecord } from "../index.ts";
+import type { CallRecord, Failure } from "../index.ts";
 import { shown, unknownName } from "../options.ts";
 import { isClosed, type TestGateway } from "./test-gateway.ts";
 
@@ -40,7 +40,7 @@ export interface MatcherResult {
   readonly expected?: unknown;
 }
 
-type Received = Pick<TestGateway, "records" | "settled">;
+type Received = Pick<TestGateway, "records" | "settled" | "failures">;
 
 /**
  * Matchers for `expect.extend` of Vitest, Jest and Bun. They wait, so `await` them.
@@ -94,9 +94,10 @@ function fail({ pass, message, actual, expected }: MatcherResult): void {
 
 async function charged(name: string, gateway: unknown, units: number): Promise<MatcherResult> {
   if (!Number.isFinite(units)) throw new TypeError(`${name}: expects quota units, not ${shown(units)}.`);
-  const records = await recordsOf(name, gateway);
+  const { records, failures } = await callsOf(name, gateway);
   const sum = records.reduce((total, record) => total + record.units, 0);
   const list = records.map((record) => `\n  ${titleOf(record)}: ${record.units} (${record.certainty})`).join("");
+  const why = failuresOf(records, failures);
   return {
     pass: sum === units,
     actual: sum,
@@ -104,14 +105,14 @@ async function charged(name: string, gateway: unknown, units: number): Promise<M
     message: () =>
       sum === units
         ? `Expected another charge than ${units} units.${list}`
-        : `Expected a charge of ${units} units, but it is ${sum}${list === "" ? ": no call was recorded." : `:${list}`}`,
+        : `Expected a charge of ${units} units, but it is ${sum}${list === "" ? ": no call was recorded." : `:${list}${why}`}`,
   };
 }
 
 async function recorded(name: string, gateway: unknown, expected: unknown): Promise<MatcherResult> {
   if (typeof expected !== "object" || expected === null)
     throw new TypeError(`${name}: expects an object with fields of a record, not ${shown(expected)}.`);
-  const records = await recordsOf(name, gateway);
+  const { records, failures } = await callsOf(name, gateway);
   const known = Object.keys(records[0] ?? expected);
   for (const field of Object.keys(expected))
     if (!known.includes(field)) throw new TypeError(`${name}: ${unknownName(field, known)}.`);
@@ -129,17 +130,37 @@ async function recorded(name: string, gateway: unknown, expected: unknown): Prom
       if (!nearest) return `Expected a record with ${wanted}, but no call was recorded.`;
       if (pass) return `Expected no record with ${wanted}, but there is one of ${titleOf(nearest.record)}.`;
       const which = records.length === 1 ? "the only record" : `the nearest of ${records.length} records`;
-      return `Expected a record with ${wanted}, but ${which}, of ${titleOf(nearest.record)}, differs:${nearest.differences.join("")}`;
+      return `Expected a record with ${wanted}, but ${which}, of ${titleOf(nearest.record)}, differs:${nearest.differences.join("")}${failuresOf([nearest.record], failures)}`;
     },
   };
 }
 
-async function recordsOf(name: string, gateway: unknown): Promise<readonly CallRecord[]> {
-  const { settled, records } = (gateway ?? {}) as Partial<Received>;
+async function callsOf(name: string, gateway: unknown): Promise<Omit<Received, "settled">> {
+  const { settled, records, failures = [] } = (gateway ?? {}) as Partial<Received>;
   if (typeof settled !== "function" || !Array.isArray(records))
     throw new TypeError(`${name}: expects a gateway of testGateway(), not ${shown(gateway)}.`);
   await settled();
-  return records;
+  return { records, failures };
+}
+
+/** The most different failures in a message, and the most characters of each. */
+const MOST_FAILURES = 5;
+const LONGEST_FAILURE = 500;
+
+/** Returns lines with the failures of some calls, which often say why a record is another than expected. Empty without failures. */
+function failuresOf(records: readonly CallRecord[], failures: readonly Failure[]): string {
+  const ids = new Set(records.map(({ requestId }) => requestId));
+  const own = failures.filter(({ requestId }) => ids.has(requestId));
+  const reasons = [...new Set(own.map(({ error }) => `\n  ${reasonOf(error).slice(0, LONGEST_FAILURE)}`))];
+  if (reasons.length === 0) return "";
+  const others = reasons.length - MOST_FAILURES;
+  return `\ngateway.failures has:${reasons.slice(0, MOST_FAILURES).join("")}${others > 0 ? `\n  and ${others} others` : ""}`;
+}
+
+/** Returns the message of an error, with those of its causes. */
+function reasonOf({ message, cause }: Error): string {
+  if (cause === undefined) return message;
+  return `${message} ${cause instanceof Error ? reasonOf(cause) : String(cause)}`;
 }
 
 const titleOf = ({ method, route, modelAsked }: CallRecord): string =>

@@ -56,7 +56,10 @@ export type ReplyUsage = { readonly [Count in (typeof TOKEN_COUNTS)[number]]?: n
 
 /** The options of `reply` and `refusal`. */
 export interface ReplyOptions {
-  /** The tokens that the model reports. Default: none, so that the gateway estimates them. */
+  /**
+   * The tokens that the model reports. Default: none, so that the gateway estimates them. As in production, counts far above the estimate are
+   * not believed: empty a budget by a smaller amount of the budget, or by a price.
+   */
   readonly usage?: ReplyUsage;
   /** Default: `tool-calls` or `refusal` for an answer with such an event, else `stop`. */
   readonly finishReason?: FinishReason;

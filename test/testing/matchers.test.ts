@@ -2,10 +2,12 @@
 
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, it } from "vitest";
+import type { ModelBackend } from "../../src/index.ts";
 import {
   assertCharged,
   assertRecorded,
   type ExpectedRecord,
+  failure,
   type PolygateMatchers,
   polygateMatchers,
   reply,
@@ -74,6 +76,53 @@ describe("a charge", () => {
       "assertCharged: expects quota units, not undefined.",
     );
     await expect(toHaveCharged([], 1)).rejects.toThrow("toHaveCharged: expects a gateway of testGateway(), not a list");
+  });
+});
+
+describe("the failures of the calls", () => {
+  const calling = async (answers: ModelBackend, calls = 1): Promise<TestGateway> => {
+    const gateway = testGateway({ backend: answers });
+    for (let call = 0; call < calls; call++) {
+      const body = JSON.stringify({ model: "small", messages: [{ role: "user", content: "Hello" }] });
+      const headers = { authorization: `Bearer ${gateway.apiKey}`, "content-type": "application/json" };
+      await gateway.fetch("/v1/chat/completions", { method: "POST", headers, body });
+    }
+    return gateway;
+  };
+  const failuresIn = (message: string): string[] | undefined =>
+    message.split("\ngateway.failures has:\n  ")[1]?.split("\n  ");
+
+  it("stand once each below a charge and a record that differ, and say why", async () => {
+    const large = scriptedBackend(reply("Hi", { usage: { inputTokens: 120_000, outputTokens: 4_000 } }));
+    await using gateway = await calling(large, 2);
+    const told = [
+      expect.stringMatching(/^The model backend reported 120000 input tokens, and at most \d+ are believed\.$/),
+    ];
+    expect(failuresIn(await messageOf(assertCharged(gateway, 248_000)))).toEqual(told);
+    expect(failuresIn(await messageOf(assertRecorded(gateway, { units: 124_000 })))).toEqual(told);
+    expect(failuresIn((await toHaveCharged(gateway, 248_000)).message())).toEqual(told);
+    expect(failuresIn((await toHaveRecorded(gateway, { units: 124_000 })).message())).toEqual(told);
+  });
+
+  it("have their causes, and are few and short", async () => {
+    let call = 0;
+    const failing = scriptedBackend(() => {
+      throw new Error(`boom ${++call} ${"x".repeat(1_000)}`);
+    });
+    await using gateway = await calling(failing, 7);
+    const lines = failuresIn(await messageOf(assertCharged(gateway, 1))) ?? [];
+    expect(lines).toHaveLength(6);
+    expect(lines[0]).toMatch(/boom 1 x+$/);
+    expect(lines[0]).toHaveLength(500);
+    expect(lines.at(-1)).toBe("and 2 others");
+    expect(failuresIn(await messageOf(assertRecorded(gateway, { units: 1 })))).toHaveLength(1);
+  });
+
+  it("of other calls, and where there are none, add nothing", async () => {
+    await using gateway = await calling(scriptedBackend([failure("backend_failed", "Gone."), "Hello."]), 2);
+    expect(failuresIn(await messageOf(assertRecorded(gateway, { status: 200, units: 99 })))).toBeUndefined();
+    await using fine = await calledGateway();
+    expect(failuresIn(await messageOf(assertCharged(fine, 14)))).toBeUndefined();
   });
 });
 
