@@ -6,6 +6,7 @@ import {
   CALL_OUTCOMES,
   type CallFilter,
   type CallReader,
+  columnsMeant,
   MOST_ROWS,
   type RecordedDays,
   USAGE_COLUMNS,
@@ -226,9 +227,9 @@ async function noteOfNoCalls(
   return `No such call is recorded. Calls are deleted after some days (keepDays); without ${narrow}, polygate usage counts ${count}.`;
 }
 
-/** The hint for what users call their columns, such as a team, a customer, or another entry of the metadata. */
-const FOR_OTHERS =
-  " For a team, a customer or an entry of the metadata, write --by budget or --by group. The group is the entry group of a key's metadata, or what the server's groupOf returns.";
+const GROUP = " The group is the entry group of a key's metadata, or what the server's groupOf returns.";
+/** The hint for what users call their columns, such as another entry of the metadata. */
+const FOR_OTHERS = ` For a team, a customer or an entry of the metadata, write --by budget or --by group.${GROUP}`;
 
 /** An empty text names no column, for a single row with the sum of all calls. */
 function columnsOf(text: string): readonly UsageColumn[] {
@@ -236,9 +237,9 @@ function columnsOf(text: string): readonly UsageColumn[] {
   return names.map((name) => {
     const column = USAGE_COLUMNS.find((known) => known === name);
     if (column) return column;
-    throw new UsageError(
-      `--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${nearestHint(name, USAGE_COLUMNS) || FOR_OTHERS}`,
-    );
+    const meant = columnsMeant(name);
+    const hint = meant === undefined ? FOR_OTHERS : ` Did you mean ${meant}?${meant.includes("group") ? GROUP : ""}`;
+    throw new UsageError(`--by must name some of ${USAGE_COLUMNS.join(", ")}, not ${name || "nothing"}.${hint}`);
   });
 }
 

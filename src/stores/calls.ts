@@ -29,6 +29,18 @@ export const USAGE_COLUMNS = ["day", "month", "key", "budget", "group", "model",
  */
 export type UsageColumn = (typeof USAGE_COLUMNS)[number];
 
+/** The columns that have the sums of what users call otherwise. */
+const OTHER_WORDS: ReadonlyMap<string, string> = new Map([
+  ...["team", "department", "project", "customer", "tenant"].map((word) => [word, "budget or group"] as const),
+  ...["user", "client", "app"].map((word) => [word, "key or group"] as const),
+  ...["provider", "vendor", "backend"].map((word) => [word, "upstream"] as const),
+  ...["date", "week", "year"].map((word) => [word, "day or month"] as const),
+]);
+
+/** Returns the columns that a wrong name of a column probably means, such as `budget or group` for `team`; undefined when none is near. */
+export const columnsMeant = (name: string): string | undefined =>
+  OTHER_WORDS.get(name.toLowerCase().replace(/s$/, "")) ?? nearest(name, USAGE_COLUMNS);
+
 /** The calls that a report of usage counts, and the columns of its rows. */
 export interface UsageQuery {
   /** The columns that keep the sums apart, in this order. Default: none, for one row with the sum of all calls. */
@@ -305,7 +317,7 @@ export function assertUsageQuery(query: UsageQuery): void {
   assertPlain("usage", query);
   for (const column of query.by ?? [])
     if (!USAGE_COLUMNS.includes(column)) {
-      const meant = typeof column === "string" ? nearest(column, USAGE_COLUMNS) : undefined;
+      const meant = typeof column === "string" ? columnsMeant(column) : undefined;
       const question = meant === undefined ? "" : `; did you mean ${meant}?`;
       throw new RangeError(`usage: by must name ${USAGE_COLUMNS.join(", ")}, not ${quoted(column)}${question}`);
     }

@@ -2291,6 +2291,12 @@ describe("polygate usage and why", () => {
       "--time-zone: Europe/Berlim is no time zone. Did you mean Europe/Berlin?",
     ],
     [["usage", "--by", "key,modle"], 2, "upstream, not modle. Did you mean model?"],
+    [
+      ["usage", "--by", "team"],
+      2,
+      "upstream, not team. Did you mean budget or group? The group is the entry group of a key's metadata",
+    ],
+    [["usage", "--by", "provider"], 2, "upstream, not provider. Did you mean upstream?\n"],
     [["usage", "--by", "key,,model"], 2, "upstream, not nothing."],
     [
       ["usage", "--since", "yesterday"],

@@ -1127,6 +1127,15 @@ describe("adminHandler", () => {
     expect(await new Validator().validate({ ...body })).toEqual({ valid: true });
     expect(body).toMatchObject({ servers: [{ url: "/admin" }] });
     expect(Object.keys(body["paths"] as object)).toContain("/keys/{id}/grant");
+    const operations = Object.values(body["paths"] as object).flatMap((path) => Object.values(path as object));
+    expect(operations.map(({ operationId }: { operationId: string }) => operationId).toSorted()).toEqual(
+      [
+        ...["addSecret", "assignBudget", "createBudget", "createKey", "getBudget", "getCall", "getKey", "getMe"],
+        ...["getUsage", "grantQuota", "listBudgetPeriods", "listBudgets", "listCalls", "listChanges", "listKeys"],
+        ...["listModels", "lowerBudget", "lowerQuota", "removeBudget", "removeSecret", "revokeKey", "rotateSecret"],
+        ...["topUpBudget", "updateBudget", "updateKey"],
+      ].toSorted(),
+    );
     expect(body).toMatchObject({
       paths: {
         "/keys": {
@@ -1423,7 +1432,10 @@ describe("recorded calls", () => {
   });
 
   it.each([
-    ["/usage?by=year", 'by: must be day, month, key, budget, group, model or upstream, not "year".'],
+    ["/usage?by=x", 'by: must be day, month, key, budget, group, model or upstream, not "x".'],
+    ["/usage?by=team", 'upstream, not "team". Did you mean budget or group?'],
+    ["/usage?by=day,Users", 'upstream, not "Users". Did you mean key or group?'],
+    ["/usage?by=provider", 'upstream, not "provider". Did you mean upstream?'],
     ["/usage?by=key,modle", 'upstream, not "modle". Did you mean model?'],
     ["/usage?by=key&by=modle", 'not "modle". Did you mean model?'],
     ["/usage?by=", "by: "],

@@ -80,6 +80,7 @@ const LONGEST_FILE_NAME = 120;
 
 export const BUDGET_OPERATIONS: readonly Operation[] = [
   operation({
+    operationId: "listBudgets",
     method: "GET",
     path: "/budgets",
     about: "Lists budgets in the order of their ids.",
@@ -92,6 +93,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "createBudget",
     method: "POST",
     path: "/budgets",
     about:
@@ -115,6 +117,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "getBudget",
     method: "GET",
     path: "/budgets/:id",
     about: "Returns a budget and the units of its current period.",
@@ -124,6 +127,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     run: async ({ store }, { id }) => tellBudget(id, await store.budgetReport?.(id)),
   }),
   operation({
+    operationId: "listBudgetPeriods",
     method: "GET",
     path: "/budgets/:id/periods",
     about:
@@ -153,6 +157,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "updateBudget",
     method: "PATCH",
     conditional: true,
     path: "/budgets/:id",
@@ -174,6 +179,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
   }),
   ...(["top-up", "lower"] as const).map((verb) =>
     operation({
+      operationId: verb === "top-up" ? "topUpBudget" : "lowerBudget",
       method: "POST",
       path: `/budgets/:id/${verb}`,
       about:
@@ -198,6 +204,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     }),
   ),
   operation({
+    operationId: "removeBudget",
     method: "DELETE",
     path: "/budgets/:id",
     about: "Removes a budget that no key and no other budget draws on.",

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import {
   CALL_OUTCOMES,
+  columnsMeant,
   daysMeant,
   MOST_ROWS,
   type RecordedCall,
@@ -70,8 +71,8 @@ const SCOPE = {
   upstream: v.exactOptional(TEXT),
 };
 
-/** The columns of a report. */
-const BY = v.pipe(WORDS, v.array(v.picklist(USAGE_COLUMNS)));
+/** The columns of a report. Errors name the columns for other words, such as `team`. */
+const BY = v.pipe(WORDS, v.array({ ...v.picklist(USAGE_COLUMNS), meant: columnsMeant }));
 
 const USAGE_QUERY = v.strictObject({
   by: v.exactOptional(BY),
@@ -144,6 +145,7 @@ const CALL = v.looseObject({
 
 export const CALL_OPERATIONS: readonly Operation[] = [
   operation({
+    operationId: "getUsage",
     method: "GET",
     path: "/usage",
     about: "Returns sums of recorded calls: as JSON a page of rows, and the sums of all rows; or as CSV.",
@@ -182,6 +184,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "listCalls",
     method: "GET",
     path: "/calls",
     about: "Lists recorded calls, the latest first, each with the reasons of its end, and with what helps next.",
@@ -216,6 +219,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "getCall",
     method: "GET",
     path: "/calls/:id",
     about: "Returns a recorded call by its request id, with the reasons of its end, and with what helps next.",

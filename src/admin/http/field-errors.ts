@@ -14,6 +14,8 @@ interface SchemaParts {
   readonly value?: Schema;
   readonly wrapped?: Schema;
   readonly options?: readonly unknown[];
+  /** Of a list of words: names the words that another one probably means. Default: the nearest. */
+  readonly meant?: (word: string) => string | undefined;
   readonly pipe?: readonly [Schema, ...v.PipeItem<unknown, unknown, v.BaseIssue<unknown>>[]];
   readonly requirement?: unknown;
 }
@@ -38,7 +40,9 @@ export function fieldError(schema: Schema, issue: v.BaseIssue<unknown>): string 
   const must = field ? mustBe(field) : "left out";
   const { input } = issue;
   if (input === undefined) return `${name}: is missing; it must be ${must}.`;
-  const meant = field && typeof input === "string" ? nearest(input, wordsOf(field)) : undefined;
+  const { meant: meantBy = (word: string) => field && nearest(word, wordsOf(field)) } = (field ??
+    {}) as Partial<SchemaParts>;
+  const meant = typeof input === "string" ? meantBy(input) : undefined;
   const question = meant === undefined ? "" : ` Did you mean ${meant}?`;
   const most = typeof input === "number" && input > MOST_UNITS ? ` The most is 2^53 - 1, ${MOST_UNITS}.` : "";
   const came = input === "" ? "an empty text" : typeof input === "number" ? quoted(input) : shownWord(input);

@@ -115,6 +115,7 @@ const entryOf = (written: string): [name: string, text: string] => {
 
 export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
+    operationId: "listKeys",
     method: "GET",
     path: "/keys",
     about:
@@ -134,6 +135,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "createKey",
     method: "POST",
     path: "/keys",
     about:
@@ -161,6 +163,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "getKey",
     method: "GET",
     path: "/keys/:id",
     about: "Returns a key and its units.",
@@ -169,6 +172,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     run: async (desk, { id }) => tellKey(desk, await desk.keys.usage(id)),
   }),
   operation({
+    operationId: "updateKey",
     method: "PATCH",
     conditional: true,
     path: "/keys/:id",
@@ -203,6 +207,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "listModels",
     method: "GET",
     path: "/models",
     about:
@@ -226,6 +231,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "rotateSecret",
     method: "POST",
     path: "/keys/:id/rotate",
     about: "Gives a key a new secret. The older ones end after `overlapMs` milliseconds: a day by default.",
@@ -235,6 +241,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     run: async ({ keys }, { id, body }) => ({ body: await keys.rotate(id, body) }),
   }),
   operation({
+    operationId: "addSecret",
     method: "POST",
     path: "/keys/:id/secrets",
     about: "Gives a key one more secret. The others stay.",
@@ -248,6 +255,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "revokeKey",
     method: "POST",
     path: "/keys/:id/revoke",
     about:
@@ -264,6 +272,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   }),
   ...(["grant", "lower"] as const).map((verb) =>
     operation({
+      operationId: verb === "grant" ? "grantQuota" : "lowerQuota",
       method: "POST",
       path: `/keys/:id/${verb}`,
       about: verb === "grant" ? "Adds units to a key's quota." : "Takes available units back from a key's quota.",
@@ -286,6 +295,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     }),
   ),
   operation({
+    operationId: "assignBudget",
     method: "PUT",
     path: "/keys/:id/budget",
     about: "Lets a key draw on a budget, or on none: without a quota, it is then unlimited.",
@@ -305,6 +315,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "removeSecret",
     method: "POST",
     path: "/secrets/remove",
     about: "Deletes one secret, and returns the `id` of its key, which stays. An unknown secret changes nothing.",

@@ -60,7 +60,7 @@ export function openApiOf(operations: readonly Operation[], server: string): obj
 
 function described(operation: Operation): object {
   const {
-    method,
+    operationId,
     path,
     about,
     action,
@@ -75,7 +75,7 @@ function described(operation: Operation): object {
   } = operation;
   const changes = action !== undefined;
   return {
-    operationId: operationIdOf(method, path),
+    operationId,
     summary: about,
     parameters: [
       ...(path.includes(":id") ? [{ name: "id", in: "path", required: true, schema: { type: "string" } }] : []),
@@ -105,10 +105,6 @@ const header = (name: string, description: string): object => ({
   description,
   schema: { type: "string" },
 });
-
-/** Names an operation by its method and path: `postKeysIdGrant`. */
-const operationIdOf = (method: string, path: string): string =>
-  method.toLowerCase() + path.replaceAll(/[/:-]+(\w)/g, (_separator, letter: string) => letter.toUpperCase());
 
 const json = (schema: GenericSchema, typeMode: "input" | "output"): object => ({
   "application/json": { schema: schemaOf(schema, typeMode) },

@@ -91,6 +91,8 @@ export type AdminPart = "budgets" | "health" | "live" | "calls";
 
 /** An operation of the admin. */
 export interface Operation {
+  /** The name in the OpenAPI document, which generated clients give to a function. */
+  readonly operationId: string;
   readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
   /** The path below the mount; `:id` is an id. */
   readonly path: string;

@@ -40,6 +40,7 @@ const LIVE = v.looseObject({
 
 export const OPERATIONS: readonly Operation[] = [
   operation({
+    operationId: "getMe",
     method: "GET",
     path: "/me",
     about:
@@ -61,6 +62,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...BUDGET_OPERATIONS,
   ...CALL_OPERATIONS,
   operation({
+    operationId: "listLiveCalls",
     method: "GET",
     path: "/live",
     about: "Lists the calls that run in this process, the oldest first, with the time of the answer.",
@@ -73,6 +75,7 @@ export const OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "stopCall",
     method: "POST",
     path: "/live/:id/stop",
     about: "Stops a call that runs in this process. It is charged for what it has used.",
@@ -86,6 +89,7 @@ export const OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "getHealth",
     method: "GET",
     path: "/health",
     about:
@@ -104,6 +108,7 @@ export const OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "listChanges",
     method: "GET",
     path: "/audit",
     about:
