@@ -284,22 +284,25 @@ export interface UpstreamStatus extends BreakerGauge {
   /** The last failed attempt since the last complete answer; undefined without one. */
   readonly lastFailure: UpstreamFailure | undefined;
   /**
-   * Set while the upstream answers no call, although its circuit breaker may be closed. The next complete answer ends it. `relay` of
-   * `polygate/core` counts no errors outside of a route.
+   * Set while the upstream answers no call, although its circuit breaker may be closed: once several calls have failed. The next complete answer
+   * ends it. `relay` of `polygate/core` counts no errors outside of a route.
    */
   readonly failing?: UpstreamErrors | undefined;
 }
 
 /**
- * The errors of an upstream since its last complete answer: at least three of failures, of its rate limits and of refusals that are this
- * service's fault, such as a wrong key, or ten of any kind. Ten, because callers' own wrong requests are refused, too.
+ * The errors of an upstream since its last complete answer: at least three calls with failures, with rate limits of the upstream or with refusals
+ * that are this service's fault, such as a wrong key, or ten calls with any errors. Ten, because callers' own wrong requests are refused, too.
  */
 export interface UpstreamErrors extends UpstreamFailure {
-  /** The number of attempts that have failed or were refused. `code` and `at` are those of the last one. */
+  /** The number of calls that have failed or were refused, with one attempt or several. `code` and `at` are those of the last attempt. */
   readonly times: number;
   /** The time of the first one, in milliseconds since the Unix epoch. */
   readonly since: number;
-  /** True if a single key has sent all these requests, and this service may have no fault: the caller's requests may be wrong. */
+  /**
+   * True if a single key has made all these calls, which may be the cause: the requests may be wrong, too many or too long. Never for errors that
+   * no caller can cause, such as for a wrong key of this service.
+   */
   readonly ofOneKey?: true;
 }
 

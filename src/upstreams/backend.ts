@@ -78,15 +78,20 @@ export function failureAt(error: GatewayError, at: number): UpstreamFailure {
   return { code: error.code, at, ...(mistake !== undefined && { mistake }) };
 }
 
+/** The part of a call that its errors are counted by: the caller's API key. */
+export interface FailedCall {
+  readonly key?: { readonly id: string } | undefined;
+}
+
 /** Remembers the errors of upstreams that have no circuit breaker. */
 export interface FailureNotes {
   /**
    * Notes the end of a call: its error, or a complete answer.
    *
-   * @param key The id of the caller's API key.
+   * @param call The same object for all attempts of a call.
    * @param modelListed True when the host has named the model.
    */
-  note(name: string, error: GatewayError | undefined, at: number, key: string | undefined, modelListed: boolean): void;
+  note(name: string, error: GatewayError | undefined, at: number, call: FailedCall, modelListed: boolean): void;
   /** @param names The upstreams that are known without a failure. */
   status(names: Iterable<string>): readonly UpstreamStatus[];
 }

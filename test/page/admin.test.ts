@@ -3000,13 +3000,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "large").waitFor();
     expect(await rowOf(page, "primary").allTextContents()).toEqual(["primarylargeopen12 s–", "primary*open12 s–"]);
     expect(await rowOf(page, "refusing 1").textContent()).toMatch(
-      /^refusing 1\*closedCalls still go to it\.–answers no call model_not_foundThe upstream does not have the model\.\s*1,200 times by refusing 1 since .*Correct the model in the routes,/,
+      /^refusing 1\*closedCalls still go to it\.–answers no call model_not_foundThe upstream does not have the model\.\s*1,200 failed calls by refusing 1 since .*Correct the model in the routes,/,
     );
     expect(await rowOf(page, "refusing 2").textContent()).toMatch(
-      /invalid_requestA field of the request has a wrong value\..*All calls were of one key, and may be wrong themselves\.\s*The callers must change their requests\.$/s,
+      /invalid_requestA field of the request has a wrong value\..*All calls were of one key, and may be the cause\.\s*The callers must change their requests\.$/s,
     );
     expect(await rowOf(page, "misdirected").textContent()).toMatch(
-      /^misdirected\*closedCalls still go to it\.–backend_failed.*Check the baseUrl\.$/s,
+      /^misdirected\*closedCalls still go to it\.–backend_failed\s*The last call failed: .*Check the baseUrl\.$/s,
     );
     // None of them is green, as the gateway is.
     const [good] = await coloursIn(page.locator(".facts"));

@@ -384,16 +384,32 @@ describe("a gateway", () => {
         "model_not_found",
         "The upstream fake does not have the model any. Correct this name in the route or in the models of the relay.",
       ],
-      ["by its rate limit", refusing(429, "rate_limit_error", "Slow down."), "rate_limited", undefined],
-    ])("%s, tells of it from the third call on, until an answer is complete", async (_what, refused, code, words) => {
+    ])("%s, tells of it from the third call on, until an answer is complete", async (_what, refused, code, mistake) => {
       const ask = asked(place);
       expect(await ask(2, refused)).toBeUndefined();
-      const mistake = words !== undefined && { mistake: words };
-      expect(await ask(1, refused)).toEqual({ code, times: 3, at: -1_000, since: -3_000, ...mistake });
-      expect(await ask(9, refused)).toEqual({ code, times: 12, at: -1_000, since: -12_000, ...mistake });
+      expect(await ask(1, refused)).toEqual({ code, times: 3, at: -1_000, since: -3_000, mistake });
+      expect(await ask(9, refused)).toEqual({ code, times: 12, at: -1_000, since: -12_000, mistake });
       expect(await ask(1, answered)).toBeUndefined();
       expect(await ask(2, refused)).toBeUndefined();
     });
+
+    it.each([
+      ["is at its rate limit", refusing(429, "rate_limit_error", "Slow down."), "rate_limited"],
+      ["fails", refusing(500, "api_error", "Oops."), "backend_failed"],
+    ])(
+      "calls and %s, tells of it from the third call on, and whether one key may be the cause",
+      async (_how, refused, code) => {
+        const ask = asked(place);
+        expect(await ask(2, refused)).toBeUndefined();
+        expect(await ask(1, refused)).toEqual({ code, times: 3, at: -1_000, since: -3_000, ofOneKey: true });
+        expect(await ask(1, refused, ["two"])).toEqual({ code, times: 4, at: -1_000, since: -4_000 });
+        expect(await ask(1, answered)).toBeUndefined();
+        // A wrong key of the host is the fault of no caller, whatever other errors came before.
+        expect(await ask(3, refused)).toMatchObject({ ofOneKey: true });
+        expect(await ask(2, wrongKey)).toMatchObject({ code: "backend_refused", times: 5, ofOneKey: true });
+        expect(await ask(1, wrongKey)).not.toHaveProperty("ofOneKey");
+      },
+    );
 
     it.each([
       ["requests", wrongPrompt, "invalid_request", true],

@@ -93,7 +93,7 @@ export class ModelCall {
   end(): void {
     if (this.#asked && !this.#context.signal.aborted) {
       const { provider, modelListed } = this.#asked;
-      this.#lastFailures.note(provider, this.#outcome.error, this.#clock.now(), this.#context.key.id, modelListed);
+      this.#lastFailures.note(provider, this.#outcome.error, this.#clock.now(), this.#context, modelListed);
     }
     this.#attempt?.end({ ...this.#outcome, endMs: Math.max(0, this.#clock.now() - this.#askedAt) });
     this.exchange.end();

@@ -81,7 +81,7 @@ export async function* relayed<Decoded, Event>(
     // A call that was cut tells nothing about its upstream.
     if (!context.signal.aborted) {
       const { clock, models, name } = upstream;
-      upstream.lastFailures.note(name, failure, clock.now(), context.key?.id, models !== undefined);
+      upstream.lastFailures.note(name, failure, clock.now(), context, models !== undefined);
     }
     // Release the connection of an answer that was not read to its end.
     exchange.cut(UNREAD);

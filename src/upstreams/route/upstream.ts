@@ -19,7 +19,7 @@ import type {
   UpstreamObserver,
   UpstreamOutcome,
 } from "../../ports/observer.ts";
-import { failureAt, isUpstreamFailure } from "../backend.ts";
+import { type FailedCall, failureAt, isUpstreamFailure } from "../backend.ts";
 import { ErrorsInRow } from "../errors-in-row.ts";
 import { withCallerModel } from "../messages.ts";
 
@@ -80,8 +80,8 @@ export class RoutedBackend {
   }
 
   /** Counts an error of an attempt for the status. Neither the circuit breaker nor the choice of upstreams knows of it. */
-  count(error: GatewayError, { key }: Pick<CallContext, "key">, modelListed: boolean): void {
-    (this.#errors ??= new ErrorsInRow()).add(error, this.#clock.now(), key.id, modelListed);
+  count(error: GatewayError, call: FailedCall, modelListed: boolean): void {
+    (this.#errors ??= new ErrorsInRow()).add(error, this.#clock.now(), call, modelListed);
   }
 
   /** The errors since the last complete answer, where no call may be answered. */
@@ -114,7 +114,7 @@ export class RoutedBackend {
   }
 
   /** Counts an answer that failed after its first event. */
-  brokeOff(error: GatewayError, call: Pick<CallContext, "key">): void {
+  brokeOff(error: GatewayError, call: FailedCall): void {
     if (!isUpstreamFailure(error)) return;
     this.breaker.fail();
     this.count(error, call, false);

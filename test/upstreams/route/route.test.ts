@@ -617,6 +617,28 @@ describe("a route", () => {
     expect(backend.status()[0]?.failing).toBeUndefined();
   });
 
+  it("counts calls in the errors in a row, however often they were tried, and none of a single failed call", async () => {
+    const clock = manualClock();
+    const upstreams = ["first", "second"].map((name) => {
+      return { backend: fake(name, FOREVER("backend_overloaded")), name };
+    });
+    const backend = routed(
+      { m: { upstreams } },
+      { clock, retry: { rounds: 1, share: 10 }, breaker: { failures: 100 } },
+    );
+    const failing = async (calls: number): Promise<unknown[]> => {
+      for (let call = 0; call < calls; call++) await ask(backend, "m", clock).catch(() => {});
+      return backend.status().map((status) => status.failing?.times);
+    };
+    expect(await failing(1)).toEqual([undefined, undefined]);
+    expect(backend.status()).toMatchObject([
+      { lastFailure: { code: "backend_overloaded" } },
+      { lastFailure: { code: "backend_overloaded" } },
+    ]);
+    expect(await failing(1)).toEqual([undefined, undefined]);
+    expect(await failing(1)).toEqual([3, 3]);
+  });
+
   it("checks what can be checked, each once, also in a route below it", async () => {
     const times: unknown[] = [];
     const checked = (name: string, problem?: string): ModelBackend =>

@@ -141,10 +141,10 @@ const unansweredBy = (upstream: string, since: number): string =>
     end: UNANSWERED_ENDS,
   });
 
-/** Says that an upstream answers no call, and what helps. The requests of a single key may be wrong themselves. */
+/** Says that an upstream answers no call, and what helps. A single key may be the cause itself. */
 const Failing = ({ upstream, errors }: { upstream: string; errors: ToldErrors }): View => {
   const { code, reason, remedy, times, since, ofOneKey } = errors;
-  const words = `${plain.format(times)} times`;
+  const words = `${plain.format(times)} failed calls`;
   return html`<span class=${`state ${ofOneKey ? "refused" : "failed"}`}>answers no call</span> <${Code} word=${code} />
     <span class="quiet">${reason}</span>
     <span class="quiet"
@@ -156,7 +156,7 @@ const Failing = ({ upstream, errors }: { upstream: string; errors: ToldErrors })
           : words
       }${" "}since <${Time} at=${since}
     /></span>
-    ${ofOneKey && html`<span class="quiet">All calls were of one key, and may be wrong themselves.</span>`}
+    ${ofOneKey && html`<span class="quiet">All calls were of one key, and may be the cause.</span>`}
     ${remedy && html`<span class="quiet">${remedy}</span>`}`;
 };
 
@@ -180,7 +180,9 @@ const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
       failing
         ? html`<${Failing} upstream=${upstream} errors=${failing} />`
         : lastFailure
-          ? html`<${Code} word=${lastFailure.code} /><span class="quiet"><${Time} at=${lastFailure.at} /></span>
+          ? html`<${Code} word=${lastFailure.code} /><span class="quiet"
+                >The last call failed: <${Time} at=${lastFailure.at}
+              /></span>
               ${lastFailure.mistake && html`<span class="quiet">${lastFailure.mistake}</span>`}`
           : "–",
   },
