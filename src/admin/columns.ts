@@ -1,6 +1,6 @@
 /** Tables for people, and CSV for programs and spreadsheets, of one list of columns. */
 
-import { decimalIn, decimalsOf } from "../model/money.ts";
+import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
 
 /** An amount in units, or in money if it has a currency. */
@@ -66,24 +66,27 @@ const headingOf = <Row>({ name, heading, currency }: Column<Row>): string =>
   (heading ?? name.replace(/Tokens$/, "").replaceAll(/(?=[A-Z])/g, " ")).toUpperCase() +
   (currency === undefined ? "" : ` ${currency}`);
 
-/** Writes an amount for people, below a heading that names its currency. */
-const amountText = ({ units, currency }: Amount): string =>
-  currency === undefined ? String(units) : decimalIn(units, currency);
-
-/** Returns the width of the point and the digits behind it. */
-const widthBehind = (text: string): number => text.length - text.search(/\.|$/);
-
-/** Returns a function that writes the amounts of a column with their points below each other. Spaces fill their ends. */
+/**
+ * Returns a function that writes the amounts of a column for people, with their points below each other: those of a currency with as many
+ * decimals as one of them needs, and spaces at the ends of those with fewer.
+ */
 export function amountsIn(all: readonly Amount[]): (amount: Amount) => string {
-  const most = all.reduce((width, amount) => Math.max(width, widthBehind(amountText(amount))), 0);
-  return (amount) => {
-    const text = amountText(amount);
-    return text + " ".repeat(most - widthBehind(text));
+  const digits = new Map<string | undefined, number>();
+  for (const { units, currency } of all)
+    digits.set(currency, Math.max(digits.get(currency) ?? 0, currency === undefined ? 0 : digitsFor(units, currency)));
+  const most = Math.max(0, ...digits.values());
+  return ({ units, currency }) => {
+    const count = digits.get(currency) ?? 0;
+    const text = currency === undefined ? String(units) : decimalsOf(units, count).replace(/\.$/, "");
+    // A point takes the place of a digit as well.
+    return text + " ".repeat(most - count + (most > 0 && count === 0 ? 1 : 0));
   };
 }
 
+const amountAlone = (amount: Amount): string => amountsIn([amount])(amount);
+
 /** Writes a cell for people. @param written Writes an amount. */
-function textOf(cell: Cell, none = "-", written = amountText): string {
+function textOf(cell: Cell, none = "-", written: (amount: Amount) => string = amountAlone): string {
   if (cell === undefined || cell === "") return none;
   if (typeof cell === "boolean") return cell ? "yes" : "no";
   if (typeof cell !== "object") return oneLine(String(cell));

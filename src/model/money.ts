@@ -45,7 +45,7 @@ export function moneyOf(units: number, currency: string): string {
 }
 
 /** Formats units as an exact decimal number with the digits that people write in the currency, or with more if it needs them. */
-export const decimalIn = (units: number, currency: string): string =>
+const decimalIn = (units: number, currency: string): string =>
   decimalsOf(units, digitsFor(units, currency)).replace(/\.$/, "");
 
 /**

@@ -155,13 +155,13 @@ const linesOf = (rows: readonly UsageRow[], total: object): string[] =>
 describe("a table of usage", () => {
   it.each([
     ["USD", [300_000_000, 100_000_000], ["300.00", "100.00", "400.00"]],
-    ["USD", [300_000_000, 12_500], ["300.00  ", "  0.0125", "300.0125"]],
-    ["USD", [20_000_000, 2_000, 0], ["20.00  ", " 0.0020", " 0.00  ", "20.0020"]],
-    ["USD", [0, 1], ["0.00    ", "0.000001", "0.000001"]],
-    ["JPY", [300_000_000, 500_000], ["300  ", "  0.5", "300.5"]],
-    ["KWD", [1_500_000, 250], ["1.500  ", "0.00025", "1.50025"]],
+    ["USD", [300_000_000, 12_500], ["300.0000", "  0.0125", "300.0125"]],
+    ["USD", [20_000_000, 2_000, 0], ["20.0000", " 0.0020", " 0.0000", "20.0020"]],
+    ["USD", [0, 1], ["0.000000", "0.000001", "0.000001"]],
+    ["JPY", [300_000_000, 500_000], ["300.0", "  0.5", "300.5"]],
+    ["KWD", [1_500_000, 250], ["1.50000", "0.00025", "1.50025"]],
   ])(
-    "in %s, writes %j with the usual decimals or as many as they need, below each other",
+    "in %s, writes %j with one number of decimals: the usual one, or as many as one amount needs",
     (currency, amounts, cells) => {
       const row = { ...SUMS, keyName: "" };
       const rows = amounts.map((units, at) => ({ ...row, key: `key-${at}`, units }));
