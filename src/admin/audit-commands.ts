@@ -8,7 +8,7 @@ import { UsageError } from "../stores/open/connection.ts";
 import { ACTIONS, actionInWords, fieldsInWords, reasonInWords, type Writer } from "./change-words.ts";
 import { fittedTable, PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import type { Command } from "./commands.ts";
-import { noted, pageOf, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
+import { noteRest, pageOf, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
 import { DAY_MS, timesOf, UNITS_MS, wordOf } from "./values.ts";
 
 export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
@@ -37,12 +37,12 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
         if (!audit) throw new UsageError("Only the stores over SQL keep a log of changes.");
         const page: AuditPage = { ...chosen, ...given({ before }), limit };
         const changes = await audit.list(page);
-        if (json) return changes;
-        if (changes.length > 0) print(changesText(changes, currency, columns));
-        else if (Object.keys(chosen).length === 0 && before === undefined) print("No change is noted.");
-        else print("No change matches. A user and an id match as a whole.");
-        noted(changes, { limit }, values, { warn });
-        return undefined;
+        if (!json)
+          if (changes.length > 0) print(changesText(changes, currency, columns));
+          else if (Object.keys(chosen).length === 0 && before === undefined) print("No change is noted.");
+          else print("No change matches. A user and an id match as a whole.");
+        noteRest(changes.length, changes.at(-1)?.id, { limit }, { warn });
+        return json ? changes : undefined;
       };
     },
   },

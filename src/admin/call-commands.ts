@@ -20,7 +20,7 @@ import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import { type Command, CommandError, type Terminal, type Values, type Words } from "./commands.ts";
 import { codesMeant } from "./error-codes.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { csvOf, linesOfCsv, noted, pageOf, printTable, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
+import { csvOf, linesOfCsv, noteRest, pageOf, printTable, SINCE_WORDS, UNTIL_WORDS } from "./lists.ts";
 import { meant, type Places } from "./meant.ts";
 import { idNear, idsLike } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
@@ -121,17 +121,11 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const chosen: CallFilter = given(await meant({ ...filter, key }, { keys, store }, warn));
         const listed = await reader.list(chosen);
         if (listed.length === 0) await assertKnownKey(chosen.key, reader, { keys, store });
-        if (json) return listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) }));
         if (csv) print(linesOfCsv(callsCsv(listed, { currency, spreadsheet, zone })));
-        else if (listed.length === 0) print(await noteOfNoCalls(reader, chosen));
-        else printTable(callsText(listed, currency, columns, zone), print, warn);
-        noted(
-          listed.map(({ requestId }) => ({ id: requestId })),
-          { limit },
-          values,
-          { warn },
-        );
-        return undefined;
+        else if (listed.length === 0 && !json) print(await noteOfNoCalls(reader, chosen));
+        else if (!json) printTable(callsText(listed, currency, columns, zone), print, warn);
+        noteRest(listed.length, listed.at(-1)?.requestId, { limit }, { warn });
+        return json ? listed.map((call) => ({ ...call, reasons: reasonsOf(call, currency) })) : undefined;
       };
     },
   },

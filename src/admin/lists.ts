@@ -49,22 +49,21 @@ export async function listed<Row extends { readonly id: string }>(
   terminal: Pick<Terminal, "warn">,
 ): Promise<readonly Row[]> {
   if (csvOf(values).csv && page.limit === undefined) return everyPage(list, page.after);
-  return noted(await list(page), page, values, terminal);
+  const rows = await list(page);
+  noteRest(rows.length, rows.at(-1)?.id, page, terminal);
+  return rows;
 }
 
-/** Returns a page. Notes that more may follow, because a list that is cut looks like a whole one. */
-export function noted<Row extends { readonly id: string }>(
-  rows: readonly Row[],
+/** Notes that more may follow, also beside JSON, because a list that is cut looks like a whole one. */
+export function noteRest(
+  count: number,
+  lastId: string | undefined,
   { limit = 100 }: BudgetPage,
-  { json = false }: Values,
   { warn }: Pick<Terminal, "warn">,
-): readonly Row[] {
-  const last = rows.at(-1);
-  if (last && rows.length === limit && !json)
-    warn?.(
-      `The first ${limit} are shown. More may follow: add --after ${oneLine(last.id)}, or --limit ${MOST_LISTED}.`,
-    );
-  return rows;
+): void {
+  if (lastId === undefined || count < limit) return;
+  const more = limit < MOST_LISTED ? `, or --limit ${MOST_LISTED}` : "";
+  warn?.(`The first ${limit} are shown. More may follow: add --after ${oneLine(lastId)}${more}.`);
 }
 
 /** Reads in which form the rows are printed. A spreadsheet reads CSV. */

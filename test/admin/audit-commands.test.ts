@@ -200,6 +200,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     const first = await run("audit --target desk --limit 1");
     const [, after = ""] = /--after (\S+),/.exec(first.stderr) ?? [];
     expect(await count(`--target desk --after ${after}`)).toBe(2);
+    expect((await run("audit --target desk --limit 1 --json")).stderr).toBe(first.stderr);
     expect((await run("audit --user nobody")).stdout).toBe("No change matches. A user and an id match as a whole.\n");
   });
 

@@ -1083,7 +1083,7 @@ describe("polygate keys", () => {
     );
   });
 
-  it("notes that a list may go on, for people", async () => {
+  it("notes that a list may go on, also beside JSON", async () => {
     const { run } = await fresh("long");
     await run('{"id":"a"}\n{"id":"b"}\n{"id":"c"}', "import");
     const notes: string[] = [];
@@ -1092,10 +1092,11 @@ describe("polygate keys", () => {
       runCommand(["keys", "list", ...args, ...where], { ...terminal, warn: (note) => void notes.push(note) });
     await list("--limit", "2");
     expect(notes).toEqual(["The first 2 are shown. More may follow: add --after b, or --limit 1000."]);
-    await list("--limit", "2", "--json");
     await list("--limit", "2", "--after", "b");
     await list();
     expect(notes.length).toBe(1);
+    await list("--limit", "2", "--json");
+    expect(notes[1]).toBe(notes[0]);
   });
 
   it("says when the older secrets of a rotated key end", async () => {
@@ -2027,9 +2028,10 @@ describe("polygate usage and why", () => {
     expect((await run("calls", "--code", "RESOURCE_EXHAUSTED")).stderr).toBe(
       "RESOURCE_EXHAUSTED is recorded as quota_insufficient, quota_held or rate_limited.\n",
     );
-    expect((await run("calls", "--limit", "2")).stderr).toBe(
-      `The first 2 are shown. More may follow: add --after ${ids["limited"]}, or --limit 1000.\n`,
-    );
+    for (const form of [[], ["--csv"], ["--json"]])
+      expect((await run("calls", "--limit", "2", ...form)).stderr).toBe(
+        `The first 2 are shown. More may follow: add --after ${ids["limited"]}, or --limit 1000.\n`,
+      );
     // The list shows times to the second, and takes times.
     const { at } = (JSON.parse((await run("calls", "--limit", "1", "--json")).stdout) as { at: number }[])[0] ?? {
       at: 0,
@@ -2662,12 +2664,12 @@ describe("polygate budgets", () => {
       "ID,AMOUNT USD,SPENT USD,SPENT %,HELD USD,AVAILABLE USD,OVERDRAFT USD,GAP USD,PERIOD,ENDS".split(","),
     );
     expect(rows.map((row) => row.split(/ {2,}/).slice(1, 8))).toEqual([
-      // An amount has two decimals, or as many as it needs, but never three.
-      ["0.0001", "0.000029", "29 %", "0.00", "0.000071", "0.00", "0.00"],
-      ["0.0010", "0.000001", "<1 %", "0.000005", "0.000994", "0.00", "0.00"],
-      ["0.0004", "0.0005", "125 %", "0.00", "0.00", "0.00", "0.0001"],
-      ["0.00", "0.00", "-", "0.00", "0.00", "0.00", "0.00"],
-      ["0.00001", "0.000025", "250 %", "0.00", "0.00", "0.000015", "0.00"],
+      // A column has two decimals, or as many as one of its amounts needs, but never three.
+      ["0.00010", "0.000029", "29 %", "0.000000", "0.000071", "0.000000", "0.0000"],
+      ["0.00100", "0.000001", "<1 %", "0.000005", "0.000994", "0.000000", "0.0000"],
+      ["0.00040", "0.000500", "125 %", "0.000000", "0.000000", "0.000000", "0.0001"],
+      ["0.00000", "0.000000", "-", "0.000000", "0.000000", "0.000000", "0.0000"],
+      ["0.00001", "0.000025", "250 %", "0.000000", "0.000000", "0.000015", "0.0000"],
     ]);
     expect(JSON.parse(await listed("--json"))).toMatchObject([
       { id: "a-third", spent: 29, percentSpent: 29 },
