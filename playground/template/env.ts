@@ -1,5 +1,7 @@
 /** Ends a start that cannot succeed, with one line that names the variable to change. The file .env.example explains all variables. */
 
+import type { TablePrices } from "polygate/prices";
+
 /** Ends the process. */
 export function stop(problem: string): never {
   console.error(problem);
@@ -23,6 +25,18 @@ export async function orStop<T>(variables: string, part: () => T): Promise<Await
   } catch (error) {
     return stop(`${variables} cannot be used. ${(error as Error).message}`);
   }
+}
+
+/** Warns of each model without a price: its calls are refused. */
+export function warnOfPrices(models: readonly string[] = [], { price }: TablePrices): void {
+  const usage = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 };
+  for (const model of models)
+    try {
+      price(usage, model, "chat");
+    } catch (error) {
+      const { cause = error } = error as Error;
+      console.warn(`gateway.ts: ${(cause as Error).message}`);
+    }
 }
 
 const { HOST, PORT } = process.env;

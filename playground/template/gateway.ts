@@ -4,7 +4,7 @@ import { createGateway, flexibleRateLimiter, type Gateway } from "polygate";
 import { relay, type RelayBackend, type RelayFormat } from "polygate/backends/relay";
 import { route } from "polygate/backends/route";
 import { priceTable } from "polygate/prices";
-import { orStop, required } from "./env.ts";
+import { orStop, required, warnOfPrices } from "./env.ts";
 import { stores } from "./stores.ts";
 import { closeTelemetry, observer } from "./telemetry.ts";
 
@@ -37,13 +37,13 @@ const backend = route({ routes: Object.fromEntries((models ?? ["*"]).map((model)
 const warn = (upstream: string, problem = ""): unknown => problem && console.warn(`Upstream ${upstream}: ${problem}`);
 void backend.check().then((checks) => checks.forEach(({ upstream, problem }) => warn(upstream, problem)));
 
-// US dollars for a million tokens, by the name of the model. These are examples: take yours from your provider.
+// Examples, in US dollars for a million tokens: take yours from your provider. Calls of a model without a row are refused.
 const prices = priceTable({
   "claude-sonnet-*": { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75, cacheWrite1h: 6 },
   "gpt-5": { input: 1.25, output: 10, cacheRead: 0.125 },
   "gpt-5-mini": { input: 0.25, output: 2, cacheRead: 0.025 },
-  "*": { input: 5, output: 25 },
 });
+warnOfPrices(models, prices);
 
 export const gateway: Gateway = createGateway({
   backend,

@@ -132,10 +132,18 @@ function nameOf(folder: string, dependencies: readonly string[]): string {
 }
 
 /** Adapts a file of the template to the choices. */
-function adapted(name: string, text: string, { server, database }: NewProject): string {
+function adapted(name: string, source: string, { server, database }: NewProject): string {
+  const text = name === "README.md" ? stepsFor(database, source) : source;
   if (name === "Dockerfile" && database === "postgres") return text.replaceAll(/^# The database .*\nRUN .*\n/gm, "");
   if (server !== "bun" || !/\.(?:md|yaml|example)$/.test(name)) return text;
   return text.replaceAll(/\bnpm (?=install|run)/g, "bun ");
+}
+
+/** Leaves out the step that starts a server of the database where the database is a file, and numbers the steps. */
+function stepsFor(database: DatabaseKind, text: string): string {
+  let count = 0;
+  const steps = database === "postgres" ? text : text.replace(/^\d\. `docker compose up -d database`.*\n/m, "");
+  return steps.replaceAll(/^\d(?=\. )/gm, () => String(++count));
 }
 
 /**
@@ -197,6 +205,7 @@ export function nextSteps({ folder, server, database, written, overwritten }: Wr
     ...into,
     `  ${npm} install`,
     "  cp .env.example .env           # Fill it in: at least the upstream that answers, and its models.",
+    "  # Give each of these models its price in gateway.ts.",
     ...(database === "postgres" ? ["  docker compose up -d database  # Or name your own in .env."] : []),
     `  ${npm} run polygate -- keys migrate`,
     `  ${npm} run polygate -- keys create --id team-a --granted 5`,

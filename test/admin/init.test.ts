@@ -365,7 +365,14 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       const runner = server === "bun" ? "bun" : "npm";
       expect(said).toContain(`  ${runner} install\n`);
       expect(said).toContain(`  ${runner} run polygate -- keys create`);
-      expect(said.includes("docker compose up -d database")).toBe(database === "postgres");
+      const steps = text("README.md").match(/^\d\. .*$/gm) ?? [];
+      expect(steps.map((step) => Number(step[0]))).toEqual(steps.map((_, at) => at + 1));
+      const [start, migrate] = ["docker compose up -d database", "keys migrate"].map((words) =>
+        steps.findIndex((step) => step.includes(words)),
+      );
+      expect([said.includes("docker compose up -d database"), start]).toEqual(
+        database === "postgres" ? [true, Number(migrate) - 1] : [false, -1],
+      );
     });
 
     it("keeps secrets and databases out of git", () => {

@@ -2,7 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
@@ -48,11 +48,14 @@ let host: Playground;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "polygate-template-"));
   await writeProject({ folder, server: "express", database: "sqlite", force: false }, { manifest, root });
+  const gateway = join(folder, "gateway.ts");
+  const own = 'priceTable({\n  "own-1": { input: 5, output: 25 },';
+  await writeFile(gateway, (await readFile(gateway, "utf8")).replace("priceTable({", own));
   await linkPackages(folder);
   await once(upstream.listen(0, "127.0.0.1"), "listening");
   metrics = await freePort();
   const env = {
-    MODELS: "gpt-5, own-1",
+    MODELS: "gpt-5, own-1, unpriced-1",
     METRICS_PORT: metrics,
     ADMIN_PASSWORD: PASSWORD,
     UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`,
@@ -79,17 +82,27 @@ const ask = (model: string, content = "Hello") => ({ model, messages: [{ role: "
 
 it("lists the models of MODELS, answers them, and names each in the metrics", async () => {
   const ids = (await client().models.list()).data.map(({ id }) => id);
-  expect(ids).toEqual(["gpt-5", "own-1"]);
-  for (const model of ids)
+  expect(ids).toEqual(["gpt-5", "own-1", "unpriced-1"]);
+  for (const model of ids.slice(0, 2))
     expect((await client().chat.completions.create(ask(model))).choices[0]?.message.content).toBe(`I am ${model}.`);
-  await expect(client().chat.completions.create(ask("gpt-4"))).rejects.toMatchObject({ status: 404 });
+  for (const model of ["gpt-4", "unpriced-1"])
+    await expect(client().chat.completions.create(ask(model))).rejects.toMatchObject({ status: 404 });
   const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
   const labels = text.matchAll(/^polygate_call_units_total\{.*gen_ai_request_model="([^"]*)"/gm);
-  expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids);
+  expect(Array.from(labels, ([, model = ""]) => model).toSorted()).toEqual(ids.slice(0, 2));
   expect(text).toMatch(
     /^polygate_budget_granted\{.*polygate_budget="blue",polygate_budget_name="Blue team".*\} 1000000$/m,
   );
   expect(text).toMatch(/^polygate_spend_total\{.*polygate_budget="blue".*\} 0$/m);
+});
+
+it("names each model of MODELS without a price at the start, and no other", () => {
+  const named = host.process.errors().match(/^gateway\.ts: .*$/gm);
+  expect(named).toEqual([
+    expect.stringMatching(
+      /^gateway\.ts: priceTable has no row for the model "unpriced-1"\. Its calls are refused\. Add /,
+    ),
+  ]);
 });
 
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
