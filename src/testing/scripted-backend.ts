@@ -25,7 +25,10 @@ export type Script =
 export interface ScriptedBackendOptions {
   /** The name of the upstream in records and failures. Default: none. */
   readonly name?: string;
-  /** The models on offer, as ids or with more details. Default: every model name is allowed. */
+  /**
+   * The models on offer, as ids or with more details. Images need a name that is built in, such as `gpt-image-1`, or one of the option
+   * `images.models` of the gateway. Default: every model name is allowed, but for images only those.
+   */
   readonly models?: readonly (string | ModelInfo)[];
   /** The clock of `delay`, such as a `manualClock()`. Default: the machine's clock. */
   readonly clock?: Clock;

@@ -57,8 +57,9 @@ export type ReplyUsage = { readonly [Count in (typeof TOKEN_COUNTS)[number]]?: n
 /** The options of `reply` and `refusal`. */
 export interface ReplyOptions {
   /**
-   * The tokens that the model reports. Default: none, so that the gateway estimates them. As in production, counts far above the estimate are
-   * not believed: empty a budget by a smaller amount of the budget, or by a price.
+   * The tokens that the model reports. Counts that are too high for the prompt, or for the output limit of the request, are not believed: the
+   * gateway estimates them, and one of the `failures` names the most that is believed. To empty a budget, make its amount small. Default: none,
+   * so that the gateway estimates them.
    */
   readonly usage?: ReplyUsage;
   /** Default: `tool-calls` or `refusal` for an answer with such an event, else `stop`. */

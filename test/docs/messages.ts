@@ -180,7 +180,8 @@ const FEWEST_LETTERS = 12;
 
 const isTelling = ({ text }: Said): boolean =>
   !/ (?:and|or)$/.test(text) &&
-  (text.match(/\p{L}/gu)?.length ?? 0) >= FEWEST_LETTERS && text.replaceAll("…", "").trim().includes(" ");
+  (text.match(/\p{L}/gu)?.length ?? 0) >= FEWEST_LETTERS &&
+  text.replaceAll("…", "").trim().includes(" ");
 
 /** A row of the table of messages in the page about errors: the texts, and what to do. */
 const remedies = (): readonly (readonly [parts: readonly string[], remedy: string])[] =>
@@ -269,7 +270,7 @@ export function messagesPage(): string {
   return `${[
     "# Messages by their text",
     wrapped(
-      "Written by `npm run docs:options` from the code. A `…` stands for a part that differs. Behind an arrow is what to do, as far as the message does not say so. Some messages are a part of another one.",
+      "A `…` stands for a part that differs. Behind an arrow is what to do, as far as the message does not say so. Some messages are a part of another one.",
     ),
     "## To callers",
     ...ofCalls,

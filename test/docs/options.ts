@@ -117,8 +117,7 @@ const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
 const byName = (one: DeclarationReflection, other: DeclarationReflection): number => (one.name < other.name ? -1 : 1);
 
 function pageOf(entry: string, types: readonly DeclarationReflection[]): string {
-  const note =
-    "Written by `npm run docs:options` from the doc comments of the types. A field with a `?` may be left out.";
+  const note = "A field with a `?` may be left out.";
   const sections = types.flatMap((type) => [
     `## ${type.name}`,
     blocksOf(type.comment),
@@ -129,7 +128,7 @@ function pageOf(entry: string, types: readonly DeclarationReflection[]): string 
       .join("\n"),
   ]);
   // A type of values has no fields.
-  const texts = [`# Options of \`${entry}\``, wrapped(note), ...sections].filter((text) => text !== "");
+  const texts = [`# Options of \`${entry}\``, note, ...sections].filter((text) => text !== "");
   return `${texts.join("\n\n")}\n`;
 }
 

@@ -183,8 +183,6 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n");
 }
 
-const NOTE = "Written by `npm run docs:options` from the code.";
-
 /** Returns the pages by their names. */
 export function tablePages(): ReadonlyMap<string, string> {
   const formats = Object.values(FORMATS);
@@ -196,7 +194,7 @@ export function tablePages(): ReadonlyMap<string, string> {
       "conversion-tables.md",
       `# Tables of conversions
 
-${NOTE} [Across formats](../conversions.md) says what the words mean. \`bedrock-converse\` is
+[Across formats](../conversions.md) says what the words mean. \`bedrock-converse\` is
 [Converse](../credentials.md#converse). An empty cell means \`exact\`.
 
 ## Requests
@@ -216,7 +214,7 @@ ${table(["Field", "chat-completions", "generate-content"], conversionRows([EMBED
       "errors-by-format.md",
       `# Errors by format
 
-${NOTE} [Errors](../errors.md) says what the codes mean. Each cell has the status and the name: \`error.code\`, or in
+[Errors](../errors.md) says what the codes mean. Each cell has the status and the name: \`error.code\`, or in
 generate content \`error.status\`. OpenAI holds for chat completions, responses, images and embeddings. Where a retry
 cannot help, the answer has \`x-should-retry: false\`; a \`backend_failed\` has it where a setting is wrong. Google's SDK does not
 read this header: with \`retryOptions\`, it repeats each 408, 429, 500, 502, 503 and 504, but not the 403 of an empty quota.
