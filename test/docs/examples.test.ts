@@ -704,16 +704,21 @@ const token = (secret: string): string => createHash("sha256").update(secret).di
 /** The columns of LiteLLM's tables that the page reads, with keys and teams of each kind. */
 const LITELLM_TABLES = `
   CREATE TABLE "LiteLLM_TeamTable" (
-    team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION, models TEXT[] DEFAULT '{}', blocked BOOLEAN DEFAULT false
+    team_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION, models TEXT[] DEFAULT '{}', blocked BOOLEAN DEFAULT false,
+    spend DOUBLE PRECISION DEFAULT 0, budget_duration TEXT
   );
   CREATE TABLE "LiteLLM_VerificationToken" (
     token TEXT PRIMARY KEY, key_alias TEXT, spend DOUBLE PRECISION DEFAULT 0, expires TIMESTAMP(3), models TEXT[],
     team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT, user_id TEXT
   );
-  CREATE TABLE "LiteLLM_UserTable" (user_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION);
-  INSERT INTO "LiteLLM_UserTable" VALUES ('gus', 10), ('hal', NULL);
+  CREATE TABLE "LiteLLM_UserTable" (
+    user_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION, spend DOUBLE PRECISION DEFAULT 0, budget_duration TEXT
+  );
+  INSERT INTO "LiteLLM_UserTable" VALUES ('gus', 10, 0, NULL), ('hal', NULL, 3, '1d');
   INSERT INTO "LiteLLM_TeamTable" VALUES
-    ('team-a', 300, '{}', false), ('unlimited', NULL, '{}', NULL), ('slow', NULL, '{own}', false), ('off', NULL, '{}', true);
+    ('team-a', 300, '{}', false, 120.0000004, '30d'), ('unlimited', NULL, '{}', NULL, 0, NULL),
+    ('slow', NULL, '{own}', false, 0, NULL), ('off', NULL, '{}', true, 0, NULL), ('over', 1.5, '{}', false, 2, '7d'),
+    ('it''s', 0, '{}', false, 1, '1d');
   INSERT INTO "LiteLLM_VerificationToken" VALUES
     ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL, NULL),
     ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d', NULL),
@@ -772,8 +777,10 @@ describe("litellm.ts", () => {
   it("takes over the keys of LiteLLM by the query of the page, and each secret with its first call", async () => {
     const database = await PGlite.create();
     await database.exec(LITELLM_TABLES);
-    const query = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sql")?.code ?? "";
-    const { rows } = await database.query<[object]>(query, [], { rowMode: "array" });
+    const queries = blocks.filter(({ page, language }) => page === "docs/moving.md" && language === "sql");
+    const [ofKeys = "", ofBudgets = ""] = queries.map(({ code }) => code);
+    const { rows } = await database.query<[object]>(ofKeys, [], { rowMode: "array" });
+    const { rows: budgets } = await database.query<[string]>(ofBudgets, [], { rowMode: "array" });
     await database.close();
     const ben = token("sk-ben").slice(0, 16);
     const [lines, metadata] = [rows.flat(), (secret: string) => ({ litellm: token(secret) })];
@@ -815,15 +822,26 @@ describe("litellm.ts", () => {
     const shell = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sh")?.code ?? "";
     await writeFile(`${folder}/keys.jsonl`, lines.map((line) => JSON.stringify(line)).join("\n"));
     const cli = `"${process.execPath}" "${ROOT}src/cli.ts"`;
+    await writeFile(`${folder}/budgets.sh`, budgets.flat().join("\n").replaceAll("npx polygate", cli));
     const commands = shell
-      .replace(/^.* budgets create team-a .*\n/m, (team) => team + team.replace("team-a", "gus"))
       .replaceAll("npx polygate", cli)
+      .replace(/^psql .*budgets\.sh && /m, "")
       .replace(/^(?:npm|cp|psql|.* serve) .*\n/gm, "");
     const store = "sqlite:litellm.db";
-    const { stdout } = await run("sh", ["-ec", commands.replace(/postgres:\S+/, store)], inFolder());
-    expect(stdout).toContain("Took 120.00 USD from team-a. Granted: 180.00 USD.");
+    const { stdout } = await run("sh", ["-ec", commands.replace(/(?<=_STORE=)postgres:\S+/, store)], inFolder());
+    for (const said of [
+      "Took 120.00 USD from team-a. Granted: 180.00 USD.",
+      "Took 1.50 USD from over. Granted: 0.00 USD.",
+    ])
+      expect(stdout).toContain(said);
     const polygate = async (command: string): Promise<string> =>
       (await run("sh", ["-ec", `${cli} ${command} --store ${store} --currency usd`], inFolder())).stdout;
+    expect(JSON.parse(await polygate("budgets list --json"))).toMatchObject([
+      { id: "gus", amount: 10_000_000, period: null },
+      { id: "it's", amount: 0, period: "day" },
+      { id: "over", amount: 1_500_000, available: 0, period: "week" },
+      { id: "team-a", amount: 300_000_000, available: 180_000_000, period: "month" },
+    ]);
     await polygate("keys grant anna 1");
     await polygate(`keys resume ${ben}`);
     await writeFile(`${folder}/removed.txt`, "sk-ben\n");

@@ -194,8 +194,13 @@ it.each<readonly [text: string, address: string, words: string]>([
   ["line 3: This is no JSON object.", "error-messages/keys-import", "no JSON object"],
   [
     'postgres://***@db/x cannot be used: password authentication failed for user "x"',
-    "error-messages/the-command-polygate",
-    "cannot be used",
+    "errors/messages-of-node-and-of-sdks",
+    "password authentication failed",
+  ],
+  [
+    "The upstream first failed for the model e402, with the status 402.",
+    "errors/messages-by-their-text",
+    "failed for the model",
   ],
   ['There is no command "key". Did you mean keys?', "error-messages/the-command-polygate", "There is no command"],
   [
@@ -242,6 +247,15 @@ it.each<readonly [text: string, address: string, words: string]>([
   const [hit] = find(text);
   expect(hit && addressOf(hit)).toBe(address);
   expect(hit?.title).toContain(words);
+});
+
+it.each([
+  ["The upstream refuses the relay's account.", "Check its credit", "the-upstream-refuses-the-relays-account"],
+  ["The upstream at http://127.0.0.1:1 takes no connections.", "Start the upstream", "takes-no-connections"],
+  ["429 The quota of this API key is used up.", "Grant units", "the-quota-of--is-used-up"],
+])("shows the remedy of %s, and leads to its row", (text, remedy, row) => {
+  const [hit] = find(text);
+  expect(hit).toMatchObject({ excerpt: expect.stringContaining(remedy), row: expect.stringMatching(`^${row}`) });
 });
 
 it("finds each message of the page, with values in place of its dots", () => {

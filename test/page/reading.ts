@@ -233,10 +233,48 @@ export function readingSuite({ visit }: Stage): void {
       expect(await field.inputValue()).toBe("");
     };
     await end(() => results.getByRole("link").first().click());
-    await end(() => page.goBack());
     await end(() => page.evaluate(() => (location.hash = "#docs/errors/codes")));
     await expect.poll(() => page.locator("#docs-codes").isVisible()).toBe(true);
+    await end(() => page.goBack());
   });
+
+  it.each([
+    [390, "429 The quota of this API key is used up.", "errors", /^The quota of … is used up\.$/],
+    [1280, "429 The quota of this API key is used up.", "errors", /^The quota of … is used up\.$/],
+    [
+      390,
+      "The upstream refuses the relay's account.",
+      "error-messages",
+      /^The upstream refuses the relay's account\.$/,
+    ],
+  ])(
+    "leads to the row of a pasted error and marks it, and back to the query, %i wide: %s",
+    async (width, error, name, text) => {
+      const page = await visit("/#docs", { viewport: { width, height: 844 } });
+      const field = page.getByRole("searchbox", { name: "Search the docs" });
+      const results = page.getByRole("list", { name: "Results" });
+      await field.fill(error);
+      await results.getByRole("link").first().click();
+      const named = page.locator(".docs .is-named");
+      await untilText(named.locator("code").first(), text);
+      expect(await named.count()).toBe(1);
+      expect(await page.evaluate(() => location.hash.split("/")[1])).toBe(name);
+      await expect.poll(() => named.evaluate((element) => element === document.activeElement)).toBe(true);
+      await expect.poll(() => named.evaluate((element) => element.getBoundingClientRect().top)).toBeLessThan(200);
+      expect(await isWhole(named.locator("code").first())).toBe(true);
+      expect(await isWiderThanScreen(page)).toBe(false);
+      expect(await barriers(page)).toEqual([]);
+      await page.goBack();
+      await results.waitFor();
+      expect(await field.inputValue()).toBe(error);
+      await expect.poll(() => field.evaluate((element) => element === document.activeElement)).toBe(true);
+      // A query that was given up does not come back.
+      await field.press("Escape");
+      await page.reload();
+      await page.locator(".docs h2").first().waitFor();
+      expect(await field.inputValue()).toBe("");
+    },
+  );
 
   it.each([390, 1280])("has no page with text beside its card, %i wide", async (width) => {
     const page = await visit("/#docs", { viewport: { width, height: 844 } });

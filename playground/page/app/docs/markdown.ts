@@ -62,6 +62,9 @@ const slugOf = (heading: string): string =>
     .trim()
     .replaceAll(/\s/g, "-");
 
+/** Returns the id of a row or an item within its section: the texts in code at its beginning. Empty without one. */
+export const rowOf = (text: string): string => slugOf(/^(?:`[^`]*`[, ]*)+/.exec(text)?.[0] ?? "");
+
 export interface Piece {
   readonly type: "text" | "code" | "strong" | "link";
   readonly text: string;

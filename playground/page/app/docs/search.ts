@@ -1,7 +1,7 @@
 /** Finds sections of the docs by words in their headings and texts, and in the questions that they answer. */
 
 import MiniSearch, { type SearchResult } from "minisearch";
-import { addressOf, type Block, blocksOf, piecesOf } from "./markdown.ts";
+import { addressOf, type Block, blocksOf, piecesOf, rowOf } from "./markdown.ts";
 import { phraseOf, quotationIn, type Quoted, quotedBy } from "./quotations.ts";
 import { commonStemOf, FILLERS, STOP_WORDS } from "./stems.ts";
 
@@ -10,6 +10,8 @@ export interface Hit {
   readonly page: string;
   /** The id of the heading in its page; empty for the page as a whole. */
   readonly heading: string;
+  /** The id of a row or an item in its section; empty for the section as a whole. */
+  readonly row: string;
   readonly title: string;
   /** The part of the section's text or code with the most searched words. If no part has one, the beginning of the section. */
   readonly excerpt: string;
@@ -234,7 +236,7 @@ const summariesIn = (index: string): ReadonlyMap<string, string> =>
   );
 
 function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
-  const sections: (Pick<Section, "heading" | "title" | "ownTitle" | "kind" | "quoted"> & {
+  const sections: (Pick<Section, "heading" | "row" | "title" | "ownTitle" | "kind" | "quoted"> & {
     texts: string[];
     codes: string[];
   })[] = [];
@@ -244,7 +246,8 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
     const ownTitle = wordsOf(line);
     const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
     const quotes = kind === "section" ? [] : piecesOf(line).flatMap(({ type, text }) => (type === "code" ? text : []));
-    sections.push({ heading, title, ownTitle, kind, quoted: quotes.map(phraseOf), texts, codes: [] });
+    const row = kind === "section" ? "" : rowOf(line);
+    sections.push({ heading, row, title, ownTitle, kind, quoted: quotes.map(phraseOf), texts, codes: [] });
   };
   for (const block of blocks) {
     // A text behind the rows of a table belongs to their section.
@@ -258,18 +261,23 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
       for (const item of block.items) {
         const [quotes = ""] = /^(?:`[^`]*` ?)+/.exec(item) ?? [];
         const rest = wordsOf(item.slice(quotes.length).replace(/^→ /, ""));
-        add(section?.heading ?? "", quotes.trim(), "item", [rest || (section?.texts.join(" ") ?? "")]);
+        // The sentences behind the first one may say what to do.
+        const [, ...behind] = piecesOf(quotes).flatMap(({ type, text }) => (type === "code" ? text : []));
+        add(section?.heading ?? "", quotes.trim(), "item", [
+          rest || behind.join(" ") || (section?.texts.join(" ") ?? ""),
+        ]);
       }
     } else section?.texts.push(...textsOf(block));
   }
   const leads = sections.map(({ texts }) => texts.join(" "));
-  return sections.map(({ heading, title, ownTitle, kind, quoted, codes }, at) => ({
+  return sections.map(({ heading, row, title, ownTitle, kind, quoted, codes }, at) => ({
     id: `${page}/${heading}/${kind === "section" ? "" : "row"}${at}`,
     kind,
     quoted,
     address: `${page}/${heading}`,
     page,
     heading,
+    row,
     title,
     ownTitle,
     pageTitle,

@@ -23,6 +23,15 @@ export const groups: ReadonlySignal<readonly Group[]> = computed(() => groupsOf(
 
 export const query: Signal<string> = signal("");
 
+/** Keeps the query with the present place in the history, so that the way back leads to its results; an empty one is forgotten. */
+export const keepQuery = (text: string): void => history.replaceState(text === "" ? null : { query: text }, "");
+
+/** Shows the query that was kept with the present place in the history, or none. */
+export function recallQuery(): void {
+  const { state } = history as { readonly state: { readonly query?: unknown } | null };
+  query.value = typeof state?.query === "string" ? state.query : "";
+}
+
 /** The search. Created with the first query, because it reads all pages. */
 const find: ReadonlySignal<(query: string) => readonly Hit[]> = computed(() =>
   typeof pages.value === "object" ? searchIn(pages.value) : () => [],

@@ -11,7 +11,7 @@ export const PLACES = [
 
 export type Place = (typeof PLACES)[number]["id"];
 
-/** The parts of the address: the place, then the page of the docs and a heading in it. */
+/** The parts of the address: the place, then the page of the docs, a heading in it, and a row below the heading. */
 const parts: Signal<readonly string[]> = signal([]);
 
 const read = (): void => {
@@ -27,3 +27,4 @@ export const place: ReadonlySignal<Place> = computed(
 );
 export const docPage: ReadonlySignal<string> = computed(() => parts.value[1] || "README");
 export const docHeading: ReadonlySignal<string> = computed(() => parts.value[2] ?? "");
+export const docRow: ReadonlySignal<string> = computed(() => parts.value[3] ?? "");

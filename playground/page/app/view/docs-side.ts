@@ -3,19 +3,20 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { headingsOf } from "../docs/contents.ts";
 import type { Hit } from "../docs/search.ts";
-import { doc, groups, hits, query } from "../state/docs.ts";
-import { docHeading, docPage } from "../state/place.ts";
+import { doc, groups, hits, keepQuery, query, recallQuery } from "../state/docs.ts";
+import { docHeading, docPage, docRow } from "../state/place.ts";
 import { html, type View } from "./html.ts";
 
 export function DocsSide(): View {
   const [isOpen, setOpen] = useState(false);
   const side = useRef<HTMLElement>(null);
-  const [page, heading, found] = [docPage.value, docHeading.value, doc.value];
-  // The chosen page is shown in place of the list, and of the results, which would cover a narrow screen.
+  const [page, heading, row, found] = [docPage.value, docHeading.value, docRow.value, doc.value];
+  // The chosen page is shown in place of the list, and of the results, which would cover a narrow screen. The way back leads to the results.
   useEffect(() => {
     setOpen(false);
-    query.value = "";
-  }, [page, heading]);
+    recallQuery();
+    if (query.value !== "") side.current?.querySelector("input")?.focus({ preventScroll: true });
+  }, [page, heading, row]);
   useEffect(() => {
     if (side.current) showCurrent(side.current);
   }, [page, heading, found]);
@@ -97,6 +98,7 @@ function Search(): View {
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "Escape") {
       query.value = "";
+      keepQuery("");
       field.current?.focus();
     } else if (event.key === "Enter" && event.target === field.current) links()[0]?.click();
     else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -138,15 +140,16 @@ function Search(): View {
 const countOf = ({ length }: readonly Hit[]): string =>
   length === 0 ? "No section has these words." : length === 1 ? "1 section" : `${length} sections`;
 
-/** Ends the search. Keeps the focus in the side bar, from which the page takes it: the link that has it goes away. */
+/** Ends the search until the user goes back. Keeps the focus in the side bar, from which the page takes it: the link that has it goes away. */
 function closeResults({ currentTarget }: { readonly currentTarget: HTMLElement }): void {
   currentTarget.closest("search")?.focus({ preventScroll: true });
+  keepQuery(query.value);
   query.value = "";
 }
 
-const Result = ({ hit: { page, heading, title, excerpt } }: { readonly hit: Hit }): View => html`
+const Result = ({ hit: { page, heading, row, title, excerpt } }: { readonly hit: Hit }): View => html`
   <li>
-    <a href=${heading === "" ? `#docs/${page}` : `#docs/${page}/${heading}`} onClick=${closeResults}>
+    <a href=${`#${["docs", page, heading, row].join("/").replace(/\/+$/, "")}`} onClick=${closeResults}>
       <strong>${title}</strong>
       <span>${excerpt}</span>
     </a>

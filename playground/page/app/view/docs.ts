@@ -1,9 +1,9 @@
 /** Shows the docs of this version. */
 
 import { useEffect } from "preact/hooks";
-import { addressOf, type Block, piecesOf } from "../docs/markdown.ts";
-import { doc } from "../state/docs.ts";
-import { docHeading, docPage } from "../state/place.ts";
+import { addressOf, type Block, piecesOf, rowOf } from "../docs/markdown.ts";
+import { doc, query } from "../state/docs.ts";
+import { docHeading, docPage, docRow } from "../state/place.ts";
 import { Coloured } from "./coloured.ts";
 import { DocsSide } from "./docs-side.ts";
 import { html, type View } from "./html.ts";
@@ -17,27 +17,39 @@ export const Docs = (): View => html`
 `;
 
 function Page(): View {
-  const [found, heading] = [doc.value, docHeading.value];
+  const [found, heading, row] = [doc.value, docHeading.value, docRow.value];
   useEffect(() => {
     if (typeof found !== "object") return;
-    const target = document.getElementById(idOf(heading)) ?? document.querySelector<HTMLElement>(".docs h2");
-    if (heading !== "" && target?.id === idOf(heading)) target.scrollIntoView({ block: "start" });
+    const named = document.querySelector<HTMLElement>(".docs .is-named") ?? document.getElementById(idOf(heading));
+    const target = named ?? document.querySelector<HTMLElement>(".docs h2");
+    if (heading !== "" && target === named) target?.scrollIntoView({ block: "start" });
     else scrollTo(0, 0);
-    // Move the focus here from the link in the side bar, so that screen readers continue here.
-    if (document.activeElement?.closest(".docs-side")) target?.focus({ preventScroll: true });
-  }, [found, heading]);
+    // Move the focus here from the link in the side bar, so that screen readers continue here. Results that the way back shows keep it.
+    if (query.peek() === "" && document.activeElement?.closest(".docs-side")) target?.focus({ preventScroll: true });
+  }, [found, heading, row]);
+  let section = "";
+  const blocks = typeof found === "object" ? found : [];
+  const inSections = blocks.map((block, index) => {
+    if (block.type === "heading") section = index === 0 ? "" : block.id;
+    return { block, row: section === heading ? row : "" };
+  });
   return html`
     <article class="docs card" aria-label="Docs">
       ${found === undefined && html`<p class="hint">Asking …</p>`}
       ${typeof found === "string" && html`<p class="wrong" role="alert">${found}</p>`}
-      ${typeof found === "object" && found.map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
+      ${inSections.map(({ block, row }, index) => html`<${BlockView} key=${index} block=${block} row=${row} />`)}
     </article>
   `;
 }
 
 const idOf = (heading: string): string => `docs-${heading}`;
 
-function BlockView({ block }: { readonly block: Block }): View {
+/** Marks the row or the item that the address names. */
+const markOf = (text: string, row: string): object =>
+  row !== "" && rowOf(text) === row ? { class: "is-named", tabindex: -1, "aria-current": "location" } : {};
+
+/** @param row The id of a row in the block's section that the address names; empty for none. */
+function BlockView({ block, row }: { readonly block: Block; readonly row: string }): View {
   switch (block.type) {
     case "heading":
       // The first heading already shows the name of the page.
@@ -53,14 +65,17 @@ function BlockView({ block }: { readonly block: Block }): View {
       `;
     case "list":
       return html`<${block.isOrdered ? "ol" : "ul"}>
-        ${block.items.map((item) => html`<li><${Line} text=${item} /></li>`)}
+        ${block.items.map((item) => html`<li ...${markOf(item, row)}><${Line} text=${item} /></li>`)}
       </${block.isOrdered ? "ol" : "ul"}>`;
     default:
-      return html`<${Table} rows=${block.rows} />`;
+      return html`<${Table} rows=${block.rows} named=${row} />`;
   }
 }
 
-const Table = ({ rows: [head = [], ...rows] }: Omit<Extract<Block, { type: "table" }>, "type">): View => html`
+const Table = ({
+  rows: [head = [], ...rows],
+  named,
+}: Omit<Extract<Block, { type: "table" }>, "type"> & { readonly named: string }): View => html`
   <div class="table" tabindex="0" role="region" aria-label="Table">
     <table>
       <thead>
@@ -71,7 +86,7 @@ const Table = ({ rows: [head = [], ...rows] }: Omit<Extract<Block, { type: "tabl
       <tbody>
         ${rows.map(
           (row) =>
-            html`<tr>
+            html`<tr ...${markOf(row[0] ?? "", named)}>
               ${row.map((cell) => html`<td><${Line} text=${cell} /></td>`)}
             </tr>`,
         )}
