@@ -36,7 +36,10 @@ const common = {
   format: FORMAT,
   credential,
   keyPlace,
-  encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+  encodeError: (error: GatewayError, requestId: string) => ({
+    status: errorStatus(error),
+    body: encodeError(error, requestId),
+  }),
 } as const;
 
 export const METHODS: readonly string[] = ["generateContent", "streamGenerateContent", "countTokens"];

@@ -21,7 +21,8 @@ export async function refusalOf(response: Response): Promise<Refusal> {
     },
   });
   expect(response.headers.get("content-type")).toBe("application/json");
-  requestIdOf(response);
+  // Google's SDK shows a caller the body of an error, not its headers.
+  expect(body.error.details.at(-1)).toEqual(requestInfo(requestIdOf(response)));
   return body.error;
 }
 
@@ -33,12 +34,18 @@ export function requestIdOf(response: Response): string {
   return id ?? "";
 }
 
+/** The last of the details of each error. */
+export const requestInfo = (requestId: unknown = expect.stringMatching(/^req_[0-9a-f]{32}$/)): object => ({
+  "@type": "type.googleapis.com/google.rpc.RequestInfo",
+  requestId,
+});
+
 /** A refusal without a field at fault. */
 export const refusal = (code: number, status: string): Refusal => ({
   code,
   status,
   message: expect.any(String) as string,
-  details: [],
+  details: [requestInfo()],
 });
 
 /** A refusal for a field, which the message begins with and the details name. */
@@ -51,6 +58,7 @@ export const invalidField = (path: string): Refusal => ({
       "@type": "type.googleapis.com/google.rpc.BadRequest",
       fieldViolations: [{ field: path, description: expect.any(String) as string }],
     },
+    requestInfo(),
   ],
 });
 
