@@ -2206,6 +2206,46 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  /** Checks that a field has the focus, and its error beside it, for screen readers as well. */
+  async function isBeside(field: Locator, words: string): Promise<void> {
+    await field.and(field.page().locator(":focus")).waitFor();
+    expect(await field.getAttribute("aria-invalid")).toBe("true");
+    const [error = ""] = (await field.getAttribute("aria-describedby"))?.split(" ") ?? [];
+    expect(await field.page().locator(`.field > [id="${error}"]`).textContent()).toContain(words);
+    expect(await field.page().getByRole("alert").count()).toBe(1);
+  }
+
+  it("says beside a field of any form what is wrong with it", async () => {
+    await stores.ports.quotas.add({ id: "one", granted: 5 });
+    await stores.ports.quotas.addBudget({ id: "team-a", amount: 5_000_000 });
+    const page = await open();
+    const dialog = page.getByRole("dialog");
+    const shows = async (label: string, text: string, words: string): Promise<void> => {
+      const field = dialog.getByLabel(label, { exact: label === "Id" });
+      await field.fill(text);
+      await dialog.locator(".main").click();
+      await dialog.getByText(words).waitFor();
+      await isBeside(field, words);
+      await field.fill("");
+    };
+    await page.getByRole("button", { name: "Edit one" }).click();
+    await shows("Metadata", "gold", 'Metadata: "gold" is no metadata. Write name=text.');
+    await shows("Expires on", "2020-01-01", "is over. Choose today or a later day.");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "More for one" }).click();
+    await page.getByRole("button", { name: "Add quota one" }).click();
+    await shows("Amount", "0", "Amount must be more than 0.");
+    await page.keyboard.press("Escape");
+    await page.goto(`${url}?part=budgets`);
+    await page.getByRole("button", { name: "New budget" }).click();
+    await dialog.getByLabel("Amount").fill("5");
+    await dialog.getByLabel("Id").fill("team-b");
+    await shows("Time zone", "Mars", "Mars");
+    await shows("Id", "..", "cannot be . or ..");
+    await shows("Id", "team-a", "This id is taken.");
+    await page.close();
+  });
+
   it("keeps what its user has written when the server refuses it", async () => {
     await stores.ports.quotas.add({ id: "team-a" });
     const page = await open();
@@ -2214,9 +2254,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Quota").fill("much");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("Quota must be an amount of USD such as 12.5,").waitFor();
+    await isBeside(page.getByLabel("Quota"), "Quota must be an amount of USD such as 12.5,");
+    // An amount that is none limits nothing.
+    expect(await page.locator(".note-of-form").textContent()).toBe("");
+    expect(await barriers(page)).toEqual([]);
     // The failure goes with what has caused it.
     await page.getByLabel("Quota").fill("");
     await page.getByRole("alert").waitFor({ state: "hidden" });
+    expect(await page.getByLabel("Quota").getAttribute("aria-invalid")).toBe("false");
     // The sentence of the command line.
     await page.getByLabel("Quota").fill("1,500");
     await page.getByRole("button", { name: "Create" }).click();
@@ -2225,6 +2270,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByLabel("Quota").fill("1,5");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("This id is taken.").waitFor();
+    await isBeside(page.getByLabel("Id"), "This id is taken.");
     expect(await page.getByLabel("Id").inputValue()).toBe("team-a");
     // A comma may stand before decimals.
     await page.getByLabel("Id").fill("team-b");
@@ -3032,7 +3078,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("button", { name: "Look again" }).click();
     await expect.poll(() => time.getAttribute("datetime")).not.toBe(first);
     expect(await barriers(page)).toEqual([]);
-    await page.getByRole("link", { name: "1,200 times by refusing 1" }).click();
+    await page.getByRole("link", { name: "1,200 failed calls by refusing 1" }).click();
     await page.waitForURL("**?part=refusals&upstream=refusing+1&since=2026-11-05&end=refused,failed,deadline,shutdown");
     await page.getByText("No such call is recorded.").waitFor();
     expect(await page.getByLabel("Outcome").inputValue()).toBe("refused,failed,deadline,shutdown");

@@ -272,9 +272,10 @@ function metadataIn(text: string): Record<string, string> {
   return Object.fromEntries(
     linesIn(text).map((line) => {
       const sign = line.indexOf("=");
-      if (sign < 1) throw new Error(`${JSON.stringify(line)} is no metadata. Write name=text.`);
+      if (sign < 1) throw new Error(`Metadata: ${JSON.stringify(line)} is no metadata. Write name=text.`);
       const text = line.slice(sign + 1);
-      if (hasFurtherEntries(text)) throw new Error(`${JSON.stringify(line)} has several entries. Write one a line.`);
+      if (hasFurtherEntries(text))
+        throw new Error(`Metadata: ${JSON.stringify(line)} has several entries. Write one a line.`);
       return [line.slice(0, sign), text];
     }),
   );

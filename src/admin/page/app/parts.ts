@@ -361,14 +361,43 @@ export function writerAsking(how: string): <Body>(request: AmountRequest) => Pro
   };
 }
 
+/** The field with a value that was refused, and the words of the refusal. */
+interface WrongField {
+  readonly name: string;
+  readonly words: string;
+}
+
+/** The fields of errors that do not begin with the name of their field. */
+const FIELDS_OF: readonly (readonly [message: RegExp, ...fields: string[]])[] = [
+  [/^This id is taken\./, "id"],
+  [/^There is no budget of the id /, "budget", "parent"],
+  [/ is no time zone\./, "timeZone"],
+];
+
+/** Returns the field of an error, whose message begins with the name or the label of the field, or is known to be about it. */
+function fieldOf(message: string, fields: readonly Field[]): Field | undefined {
+  const [, ...known] = FIELDS_OF.find(([pattern]) => pattern.test(message)) ?? [];
+  const [, subject = ""] = /^(.+?)(?: must |: )/.exec(message) ?? [];
+  const names = [...known, ...subject.split(".", 1)];
+  return fields.find(
+    ({ name, label }) => names.includes(name) || label === subject || label.startsWith(`${subject} in `),
+  );
+}
+
 function QuestionDialog({ asked }: { asked: Question }): View {
   const { title, text, fields = [], action, isDangerous, note, run } = asked;
   const close = (): void => closeQuestion(asked);
   const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value])));
   const failure = useRef<HTMLParagraphElement>(null);
-  /** Shows a failure in the dialog, and returns false when its user has closed it. */
-  const tell = (words: string): boolean => {
-    if (failure.current) failure.current.textContent = words;
+  const [wrong, setWrong] = useState<WrongField | undefined>(undefined);
+  useEffect(() => {
+    // The field takes the focus only once its error stands beside it: a screen reader then reads both.
+    if (wrong) document.getElementById(wrong.name)?.focus();
+  }, [wrong]);
+  /** Shows a failure in the dialog, beside its field if it has one, and returns false when its user has closed it. */
+  const tell = (words: string, field?: Field): boolean => {
+    setWrong(field && { name: field.name, words });
+    if (failure.current) failure.current.textContent = field ? "" : words;
     return failure.current !== null;
   };
   const valuesIn = (form: HTMLFormElement): Readonly<Record<string, string>> => {
@@ -386,7 +415,8 @@ function QuestionDialog({ asked }: { asked: Question }): View {
       await attempt(async () => done);
     } catch (error) {
       // The dialog stays open, with what the user has written.
-      const isTold = tell(error instanceof Error ? error.message : String(error));
+      const message = error instanceof Error ? error.message : String(error);
+      const isTold = tell(message, error instanceof AskAgain ? undefined : fieldOf(message, fields));
       if (!isTold && !(error instanceof AskAgain)) tellFailure(error);
     }
   });
@@ -403,11 +433,19 @@ function QuestionDialog({ asked }: { asked: Question }): View {
       }}
     >
       ${text && html`<p>${text}</p>`}
-      ${fields.map((field) => html`<${FormField} key=${field.name} ...${field} written=${written[field.name]} />`)}
+      ${fields.map(
+        (field) =>
+          html`<${FormField}
+            key=${field.name}
+            ...${field}
+            written=${written[field.name]}
+            error=${wrong?.name === field.name ? wrong.words : undefined}
+          />`,
+      )}
       <div class="buttons">
         <p class="failure" role="alert" ref=${failure}></p>
         <${LoginBeside} />
-        ${note && html`<p class="note-of-form" aria-live="polite">${note(written)}</p>`}
+        ${note && html`<p class="note-of-form" aria-live="polite">${wrong ? "" : note(written)}</p>`}
         <button type="button" onClick=${close}>Cancel</button>
         <button class=${isDangerous ? "danger" : "main"} aria-busy=${isBusy}>${action}</button>
       </div>
@@ -466,9 +504,17 @@ function FormField({
   list,
   offers,
   written = "",
-}: Field & { written?: string }): View {
-  const described = hint ? `${name}-hint` : undefined;
-  const common = { id: name, name, required: isRequired, "aria-describedby": described };
+  error,
+}: Field & { written?: string; error?: string }): View {
+  const hintId = hint && `${name}-hint`;
+  const errorId = error && `${name}-error`;
+  const common = {
+    id: name,
+    name,
+    required: isRequired,
+    "aria-invalid": error !== undefined,
+    "aria-describedby": [errorId, hintId].filter(Boolean).join(" ") || undefined,
+  };
   const input = choices
     ? // Without a value of its own: another rendering would set it again, over the choice of the user.
       html`<select ...${common}>
@@ -479,7 +525,8 @@ function FormField({
       : html`<input ...${common} type=${type} list=${list} defaultValue=${value} autocomplete="off" />`;
   return html`<div class="field">
     <label for=${name}>${label}</label>
-    ${input} ${hint && html`<p class="hint" id=${described}>${hint}</p>`}
+    ${input} ${error && html`<p class="failure" id=${errorId} role="alert">${error}</p>`}
+    ${hint && html`<p class="hint" id=${hintId}>${hint}</p>`}
     ${offers && offers.value.length > 0 && html`<${Offers} field=${name} label=${label} lines=${offers.value} written=${written} />`}
   </div>`;
 }
