@@ -3054,6 +3054,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await rowOf(page, "misdirected").textContent()).toMatch(
       /^misdirected\*closedCalls still go to it\.–backend_failed\s*The last call failed: .*Check the baseUrl\.$/s,
     );
+    // A sentence is not broken while there is room.
+    const remedy = await page.getByText("Correct the model in the routes,").boundingBox();
+    expect(remedy?.height).toBeLessThan(45);
     // None of them is green, as the gateway is.
     const [good] = await coloursIn(page.locator(".facts"));
     const states = await Promise.all(

@@ -146,8 +146,8 @@ const Failing = ({ upstream, errors }: { upstream: string; errors: ToldErrors })
   const { code, reason, remedy, times, since, ofOneKey } = errors;
   const words = `${plain.format(times)} failed calls`;
   return html`<span class=${`state ${ofOneKey ? "refused" : "failed"}`}>answers no call</span> <${Code} word=${code} />
-    <span class="quiet">${reason}</span>
-    <span class="quiet"
+    <span class="quiet sentence">${reason}</span>
+    <span class="quiet sentence"
       >${
         hasCalls.value
           ? html`<a href=${unansweredBy(upstream, since)} onClick=${follow}
@@ -156,8 +156,8 @@ const Failing = ({ upstream, errors }: { upstream: string; errors: ToldErrors })
           : words
       }${" "}since <${Time} at=${since}
     /></span>
-    ${ofOneKey && html`<span class="quiet">All calls were of one key, and may be the cause.</span>`}
-    ${remedy && html`<span class="quiet">${remedy}</span>`}`;
+    ${ofOneKey && html`<span class="quiet sentence">All calls were of one key, and may be the cause.</span>`}
+    ${remedy && html`<span class="quiet sentence">${remedy}</span>`}`;
 };
 
 const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
@@ -176,14 +176,15 @@ const UPSTREAM_COLUMNS: readonly Column<UpstreamStatus>[] = [
   { name: "Rests for", isNumber: true, cell: ({ waitMs }) => (waitMs > 0 ? `${Math.ceil(waitMs / 1_000)} s` : "–") },
   {
     name: "Last failure",
+    isWide: true,
     cell: ({ upstream, lastFailure, failing }) =>
       failing
         ? html`<${Failing} upstream=${upstream} errors=${failing} />`
         : lastFailure
-          ? html`<${Code} word=${lastFailure.code} /><span class="quiet"
+          ? html`<${Code} word=${lastFailure.code} /><span class="quiet sentence"
                 >The last call failed: <${Time} at=${lastFailure.at}
               /></span>
-              ${lastFailure.mistake && html`<span class="quiet">${lastFailure.mistake}</span>`}`
+              ${lastFailure.mistake && html`<span class="quiet sentence">${lastFailure.mistake}</span>`}`
           : "–",
   },
 ];
