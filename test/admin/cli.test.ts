@@ -22,6 +22,7 @@ import { createGateway, flexibleRateLimiter, type Gateway, type RateLimiter } fr
 import { RefusedChange } from "../../src/model/refused-units.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { monthOf } from "../../src/stores/calls.ts";
+import { describeProblem } from "../../src/stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { scriptedBackend } from "../../src/testing/index.ts";
@@ -1587,6 +1588,52 @@ describe("polygate keys", () => {
       await place.remove();
     },
   );
+
+  it.each(databases.filter(({ available, name }) => available && /^(Postgres|MySQL)/.test(name)))(
+    "says how to make a user that $name does not have",
+    async (database) => {
+      const place = await database.place();
+      const unknown = new URL(place.address ?? "");
+      [unknown.username, unknown.password] = ["polygate-absent", "wrong"];
+      const { code, stderr } = await polygate(["keys", "list", "--store", String(unknown)]);
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(
+          / cannot be used: .*polygate-absent.*\. (?:Make it: createuser --pwprompt|Correct .*: CREATE USER) polygate-absent/,
+        ),
+      ]);
+      await place.remove();
+    },
+  );
+
+  it.each([
+    ["28P01", 'password authentication failed for user "anna"', "Correct the password of the address, or PGPASSWORD"],
+    [
+      undefined,
+      "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string",
+      "Correct the password of the add",
+    ],
+    ["42501", "permission denied for schema public", "Let the user of the address make tables: GRANT ALL ON SCHEMA"],
+    ["ER_DBACCESS_DENIED_ERROR", "Access denied for user 'anna'@'%' to database 'x'", "Let the user use it: GRANT ALL"],
+    [
+      "ER_ACCESS_DENIED_ERROR",
+      "Access denied for user 'anna'@'%'",
+      "Correct the user and the password of the address,",
+    ],
+    [undefined, "NOAUTH Authentication required.", "Add the password to the address: redis://:PASSWORD@HOST"],
+    [undefined, "WRONGPASS invalid username-password pair", "Correct the user and the password of the address"],
+    [undefined, "ERR AUTH <password> called without any password configured", "Leave the password out of the address"],
+    ["28000", "no pg_hba.conf entry for host", ""],
+    [undefined, "NOPERM this user has no permissions", ""],
+  ])("says what to do about the refusal %s %s", (code, message, step) => {
+    const problem = describeProblem(Object.assign(new Error(message), { code }));
+    if (step === "") expect(problem).toBe(message);
+    else expect(problem).toContain(`${message.replace(/\.$/, "")}. ${step}`);
+    // The error of a command has the step already.
+    expect(describeProblem(new Error(`postgres://host cannot be used: ${problem}`))).not.toMatch(
+      /(\. (?:Corr|Add|Let).*){2}/,
+    );
+  });
 
   it.each([
     ["keys create", /--budget ID +the budget that it draws on, .*--currency CODE/s],

@@ -316,18 +316,32 @@ async function installed<Modules extends Readonly<Record<string, Promise<unknown
 export function describeProblem(error: unknown): string {
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
-  return manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@")) + stepAfter(cause);
+  const problem = manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@"));
+  const step = stepAfter(cause);
+  return step === undefined ? problem : `${problem.replace(/\.$/, "")}. ${step}`;
 }
 
-/** The commands that make a missing database, by the error codes of PostgreSQL and MySQL. */
-const MAKERS: Readonly<Record<string, string>> = { "3D000": "createdb", ER_BAD_DB_ERROR: "mysqladmin create" };
+/** The next steps after refusals of a database, by the code and the message of the error. Redis has only messages. */
+const STEPS: readonly (readonly [refusal: RegExp, step: string])[] = [
+  [/^3D000 /, "Make it: createdb NAME"],
+  [/^28000 role /, "Make it: createuser --pwprompt NAME; or start the server that the address means"],
+  [/^28P01 |^SASL: .* password must be /, "Correct the password of the address, or PGPASSWORD"],
+  [/^42501 .*schema/, "Let the user of the address make tables: GRANT ALL ON SCHEMA … TO …"],
+  [/^ER_BAD_DB_ERROR /, "Make it: mysqladmin create NAME"],
+  [/^ER_DBACCESS_DENIED_ERROR /, "Let the user use it: GRANT ALL ON DATABASE.* TO …"],
+  [/^ER_ACCESS_DENIED/, "Correct the user and the password of the address, or make the user: CREATE USER NAME"],
+  [/^NOAUTH /, "Add the password to the address: redis://:PASSWORD@HOST"],
+  [/^WRONGPASS /, "Correct the user and the password of the address"],
+  [/^ERR AUTH .* without any password/, "Leave the password out of the address"],
+];
 
-/** Says how to make a database that does not exist. */
-function stepAfter(error: unknown): string {
-  const { code = "", message = "" } = (error ?? {}) as { readonly code?: unknown; readonly message?: string };
-  const maker = typeof code === "string" && Object.hasOwn(MAKERS, code) ? MAKERS[code] : undefined;
+/** Says what to do about a database, a user or a password that the server does not know. */
+function stepAfter(error: unknown): string | undefined {
+  const { code, message = "" } = (error ?? {}) as { readonly code?: unknown; readonly message?: string };
+  const refusal = typeof code === "string" ? `${code} ${message}` : message;
+  const [, step] = STEPS.find(([known]) => known.test(refusal)) ?? [];
   const [, name = "NAME"] = /["']([\w-]+)["']/.exec(message) ?? [];
-  return maker === undefined ? "" : `. Make it: ${maker} ${name}`;
+  return step?.replace("NAME", name);
 }
 
 /**
