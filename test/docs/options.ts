@@ -6,6 +6,7 @@ import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstre
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
 import { messagesPage } from "./messages.ts";
+import { sqlPage } from "./sql.ts";
 import { tablePages } from "./tables.ts";
 import { wrapped } from "./wrapped.ts";
 
@@ -85,6 +86,7 @@ export function referencePages({ children = [] }: ProjectReflection): ReadonlyMa
     ...pages,
     ...tablePages(),
     ["error-messages.md", messagesPage()],
+    ["sql-tables.md", sqlPage()],
     ["reference.md", indexOf(entries)],
   ]);
 }
@@ -104,7 +106,7 @@ function indexOf(entries: readonly Entry[]): string {
     return wrapped(`- [\`${name}\`](${fileOf(name)}): ${links.join(", ")}`, "  ");
   });
   const tables = wrapped(
-    "The [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), and the [messages of all errors](error-messages.md).",
+    "The [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), the [messages of all errors](error-messages.md), and the [columns of SQL tables](sql-tables.md).",
   );
   return `# Reference\n\n${tables}\n\n## Options and records\n\n${lines.join("\n")}\n`;
 }

@@ -7,9 +7,12 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
+import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
+import { migrate, nodeSqliteDialect } from "../../src/stores/sql/index.ts";
 import { entries, ROOT } from "./entries.ts";
 import { markedTables, namesIn, pages } from "./pages.ts";
 
@@ -100,4 +103,23 @@ it("a table of options has a row for each field of its type, and no other", () =
 it("tells of every code of an error", () => {
   const rows = [...markedTables("(codes)").values()].flat();
   expect(rows.flatMap(([cell]) => namesIn(cell)).toSorted()).toEqual(GATEWAY_ERROR_CODES.toSorted());
+});
+
+it.each(["calls", "usage_days"])("lists the columns of %s that the migrations make", async (table) => {
+  const database = new DatabaseSync(":memory:");
+  const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
+  await migrate(db, { dialect: "sqlite" });
+  const columns = database.prepare(`PRAGMA table_info(polygate_${table})`).all() as Record<string, unknown>[];
+  const made = columns.map(({ name, type, notnull, pk }) => {
+    const kind = /int/i.test(String(type)) ? "integer" : "text";
+    return `${String(name)} (${kind}${notnull === 1 || pk === 1 ? "" : " or null"})`;
+  });
+  const page = pages.find(({ path }) => path === `${FOLDER}sql-tables.md`)?.text ?? "";
+  const [, section = ""] = page.split(`## polygate_${table}\n`);
+  const listed = Array.from(
+    section.split("\n## ")[0]?.matchAll(/^- `(\w+)` (\(.*?\)):/gm) ?? [],
+    ([, name, kind]) => `${name} ${kind}`,
+  );
+  expect(listed.toSorted()).toEqual(made.toSorted());
+  await db.destroy();
 });

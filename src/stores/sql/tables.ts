@@ -197,15 +197,21 @@ export interface CallTable {
   at: StoredInteger;
   /** The day of `at` in the time zone of the key's budget, such as `2026-11-28`. */
   day: string;
-  /** Empty for a call that ended before its key was known. */
+  /** The id of the key; empty for a call that ended before its key was known. */
   key_id: string;
   /** The ids of the key's budget, its parent, and so on, as JSON; empty without a budget. */
   budgets: string;
+  /** The group of the key, such as a customer; empty for none. */
   group_name: string;
+  /** The metadata of the key as JSON; null for none. */
   metadata: string | null;
+  /** The format of the client, such as `messages`. */
   format: string;
+  /** The method and the route of the request. */
   route: string;
+  /** The model of the request; null for none. */
   model_asked: string | null;
+  /** The model that answered; null for none. */
   model_answered: string | null;
   /** The model that `usage_days` counts the call for; empty for none. */
   model: string;
@@ -217,7 +223,9 @@ export interface CallTable {
   attempts: string | null;
   /** A `CallOutcome`, or `unrecorded` for a charge of the ledger whose process has died. */
   outcome: string;
+  /** The HTTP status; 0 for an unrecorded call. */
   status: StoredInteger;
+  /** The code of the error; null for none. */
   error_code: string | null;
   /** The path of the field that the error names, with dots; null for none. */
   error_field: string | null;
@@ -227,19 +235,29 @@ export interface CallTable {
   afforded_output_tokens: StoredInteger | null;
   /** The limit that refused the call, as JSON; null for every other call. */
   refused_by: string | null;
+  /** All input tokens. */
   input_tokens: StoredInteger;
+  /** All output tokens. */
   output_tokens: StoredInteger;
+  /** The input tokens that were read from a cache. */
   cache_read_tokens: StoredInteger;
+  /** The input tokens that were written to a cache. */
   cache_write_tokens: StoredInteger;
+  /** The output tokens for reasoning. */
   reasoning_tokens: StoredInteger;
+  /** The number of pictures. */
   images: StoredInteger;
+  /** The charge in units. */
   units: StoredInteger;
   /** The units that rest on an estimate. */
   estimated: StoredInteger;
   /** The currency if a unit is a millionth of a currency; null for other units. */
   currency: string | null;
+  /** The request id of the call whose answer this one got again; null for none. */
   replay_of: string | null;
+  /** The time to the first event, in milliseconds; null without an event. */
   first_event_ms: StoredInteger | null;
+  /** The time to the end of the call, in milliseconds. */
   end_ms: StoredInteger;
 }
 

@@ -1,0 +1,63 @@
+/** Writes the page of the reference with the columns of the SQL tables that hosts may query, from the types of the tables. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { USAGE_BY, USAGE_SUMS } from "../../src/stores/sql/tables.ts";
+import { ROOT } from "./entries.ts";
+import { wrapped } from "./wrapped.ts";
+
+/** A column: its kind, and its meaning. */
+interface Column {
+  readonly kind: string;
+  readonly about: string;
+}
+
+/** The columns of `usage_days` that are no columns of a call. */
+const OWN_SUMS: Readonly<Record<string, string>> = {
+  id: "Names the row.",
+  calls: "The number of calls.",
+  refused: "The calls that were refused.",
+  failed: "The calls that failed.",
+};
+
+/** Returns the columns of calls by their names, from the doc comments of their type. */
+function columnsOfCalls(): ReadonlyMap<string, Column> {
+  const source = readFileSync(join(ROOT, "src/stores/sql/tables.ts"), "utf8");
+  const [, body = ""] = /^export interface CallTable \{\n(.*?)^\}/ms.exec(source) ?? [];
+  const fields = body.matchAll(/\/\*\* (.*?) \*\/\s+(\w+): (\w+)( \| null)?;/gs);
+  const columns = Array.from(fields, ([, about = "", name = "", type, orNull = ""]): [string, Column] => [
+    name,
+    { kind: `${type === "StoredInteger" ? "integer" : "text"}${orNull && " or null"}`, about },
+  ]);
+  if (columns.length !== body.match(/;$/gm)?.length) throw new Error("A column of calls has no doc comment.");
+  return new Map(columns);
+}
+
+export function sqlPage(): string {
+  const calls = columnsOfCalls();
+  const ofDays = ["id", ...USAGE_BY, ...USAGE_SUMS].map((name): [string, Column] => {
+    const own = OWN_SUMS[name];
+    if (own !== undefined) return [name, { kind: name === "id" ? "text" : "integer", about: own }];
+    return [name, calls.get(name) ?? { kind: "integer", about: "" }];
+  });
+  const list = (columns: Iterable<[string, Column]>): string =>
+    Array.from(columns, ([name, { kind, about }]) => wrapped(`- \`${name}\` (${kind}): ${about}`, "  ")).join("\n");
+  const note =
+    "Written by `npm run docs:options`. You may query these tables; only polygate writes to them. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`.";
+  return `# SQL tables
+
+${wrapped(note)}
+
+## polygate_calls
+
+A row for each recorded call, for \`keepDays\`.
+
+${list(calls)}
+
+## polygate_usage_days
+
+${wrapped("The sums of the calls of a day that have the same key, budgets, group, model and upstream. They stay when the calls are deleted.")}
+
+${list(ofDays)}
+`;
+}
