@@ -74,6 +74,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   return (pasted) => {
     const query = pasted.slice(0, MOST_CHARS);
     const pairs = pairsIn(query);
+    const spoken = wordsIn(query);
     const preference = preferenceFor(query);
     // A log that is pasted has its errors, which are quotations, and hundreds of other words.
     const words = query.split(/\s+/, MOST_WORDS).join(" ");
@@ -82,7 +83,9 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
     const ranked = results.flatMap(({ id, ...result }) => {
       const section = byId.get(String(id));
       if (!section) return [];
-      const rank = rankOf(result) + best * preference(section.id) * nearnessIn(pairs, kept(runs, section, runsOf));
+      const ofSection = kept(runs, section, runsOf);
+      const gain = nearnessIn(pairs, ofSection) + (isAskedIn(ofSection, spoken) ? ASKED : 0);
+      const rank = rankOf(result) + best * preference(section.id) * gain;
       return { ...result, section, rank };
     });
     ranked.sort((one, other) => other.rank - one.rank);
@@ -159,17 +162,28 @@ function quotedIn(query: string, rows: readonly Section[]): Section[] {
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
 const rankOf = ({ score, queryTerms }: Pick<SearchResult, "score" | "queryTerms">): number => score * queryTerms.length;
 
-/** The stems of a heading and of a text in their order, with a space around each. */
+/** The words of a heading, and the stems of a heading and of a text in their order, with a space around each. */
 interface Runs {
+  /** All words of the heading, also those that say little. */
+  readonly words: ReadonlySet<string>;
   readonly title: string;
   readonly text: string;
 }
 
 const stemsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u).flatMap((word) => stemOf(word) ?? []);
 
+/** Returns the stems of all words, also of those that say little. */
+const wordsIn = (text: string): string[] =>
+  text
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(Boolean)
+    .map(commonStemOf);
+
 const runOf = (text: string): string => ` ${stemsOf(text).join(" ")} `;
 
 const runsOf = ({ ownTitle, summary, text, code }: Section): Runs => ({
+  words: new Set(wordsIn(ownTitle)),
   title: runOf(ownTitle),
   text: runOf(`${summary} ${text} ${code}`),
 });
@@ -198,6 +212,14 @@ function pairsIn(query: string): readonly string[] {
 
 /** The shares of the best rank that a section gains when all words of a query follow each other in its heading, and in its text. */
 const NEARNESS = { title: 1, text: 0.3 };
+
+/** The share of the best rank that a section gains when its question has all words of a query, such as "who can see my prompts". */
+const ASKED = 1;
+/** The fewest words of a query that is a question. */
+const FEWEST_ASKED = 3;
+
+const isAskedIn = ({ words }: Runs, spoken: readonly string[]): boolean =>
+  spoken.length >= FEWEST_ASKED && spoken.every((word) => words.has(word));
 
 /** Returns the share of the best rank that a section gains for the pairs that it has. */
 function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {

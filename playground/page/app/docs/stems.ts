@@ -36,8 +36,9 @@ function endless(term: string): string {
 /** Words that mean the same. The docs have the first of each line, or several. */
 const SYNONYMS = `
   add prepend inject
+  address url uri
   alert notify notification warn warning
-  break cut interrupt interruption
+  break cut interrupt interruption truncate
   call request
   charge bill cost fee pay price pricing
   dashboard ui gui interface console
@@ -59,7 +60,7 @@ const SYNONYMS = `
   mail email
   margin markup profit resell
   mask redact anonymize anonymise
-  mock simulate fake stub
+  test mock simulate fake stub
   month monthly
   next another
   own custom
@@ -77,7 +78,7 @@ const SYNONYMS = `
   team department
   update upgrade
   upstream provider vendor
-  user customer employee
+  user customer employee colleague coworker
 `;
 
 /** The first word of each line of synonyms by the stems of the others. */
