@@ -160,7 +160,7 @@ function failuresOf(records: readonly CallRecord[], failures: readonly Failure[]
 /** Returns the message of an error, with those of its causes. */
 function reasonOf({ message, cause }: Error): string {
   if (cause === undefined) return message;
-  return `${message} ${cause instanceof Error ? reasonOf(cause) : String(cause)}`;
+  return `${message} ${cause instanceof Error ? reasonOf(cause) : display(cause)}`;
 }
 
 const titleOf = ({ method, route, modelAsked }: CallRecord): string =>

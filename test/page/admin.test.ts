@@ -151,6 +151,15 @@ async function press(page: Page, name: string): Promise<void> {
 const untilGranted = (page: Page, amount: string): Promise<void> =>
   page.locator('[data-column^="Granted"]').getByText(amount, { exact: true }).waitFor();
 
+/** Checks that a field has the focus, and its error beside it, for screen readers as well. */
+async function isBeside(field: Locator, words: string): Promise<void> {
+  await field.and(field.page().locator(":focus")).waitFor();
+  expect(await field.getAttribute("aria-invalid")).toBe("true");
+  const [error = ""] = (await field.getAttribute("aria-describedby"))?.split(" ") ?? [];
+  expect(await field.page().locator(`.field > [id="${error}"]`).textContent()).toContain(words);
+  expect(await field.page().getByRole("alert").count()).toBe(1);
+}
+
 const rowOf = (page: Page, name: string): Locator => page.getByRole("row").filter({ hasText: name });
 
 function asked(keyId: string, model: string, stream = false): Request {
@@ -2206,15 +2215,6 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
-  /** Checks that a field has the focus, and its error beside it, for screen readers as well. */
-  async function isBeside(field: Locator, words: string): Promise<void> {
-    await field.and(field.page().locator(":focus")).waitFor();
-    expect(await field.getAttribute("aria-invalid")).toBe("true");
-    const [error = ""] = (await field.getAttribute("aria-describedby"))?.split(" ") ?? [];
-    expect(await field.page().locator(`.field > [id="${error}"]`).textContent()).toContain(words);
-    expect(await field.page().getByRole("alert").count()).toBe(1);
-  }
-
   it("says beside a field of any form what is wrong with it", async () => {
     await stores.ports.quotas.add({ id: "one", granted: 5 });
     await stores.ports.quotas.addBudget({ id: "team-a", amount: 5_000_000 });
@@ -2227,6 +2227,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       await dialog.getByText(words).waitFor();
       await isBeside(field, words);
       await field.fill("");
+      expect(await field.getAttribute("aria-invalid")).toBe("false");
     };
     await page.getByRole("button", { name: "Edit one" }).click();
     await shows("Metadata", "gold", 'Metadata: "gold" is no metadata. Write name=text.');

@@ -79,19 +79,19 @@ describe("a charge", () => {
   });
 });
 
-describe("the failures of the calls", () => {
-  const calling = async (answers: ModelBackend, calls = 1): Promise<TestGateway> => {
-    const gateway = testGateway({ backend: answers });
-    for (let call = 0; call < calls; call++) {
-      const body = JSON.stringify({ model: "small", messages: [{ role: "user", content: "Hello" }] });
-      const headers = { authorization: `Bearer ${gateway.apiKey}`, "content-type": "application/json" };
-      await gateway.fetch("/v1/chat/completions", { method: "POST", headers, body });
-    }
-    return gateway;
-  };
-  const failuresIn = (message: string): string[] | undefined =>
-    message.split("\ngateway.failures has:\n  ")[1]?.split("\n  ");
+const calling = async (answers: ModelBackend, calls = 1): Promise<TestGateway> => {
+  const gateway = testGateway({ backend: answers });
+  for (let call = 0; call < calls; call++) {
+    const body = JSON.stringify({ model: "small", messages: [{ role: "user", content: "Hello" }] });
+    const headers = { authorization: `Bearer ${gateway.apiKey}`, "content-type": "application/json" };
+    await gateway.fetch("/v1/chat/completions", { method: "POST", headers, body });
+  }
+  return gateway;
+};
+const failuresIn = (message: string): string[] | undefined =>
+  message.split("\ngateway.failures has:\n  ")[1]?.split("\n  ");
 
+describe("the failures of the calls", () => {
   it("stand once each below a charge and a record that differ, and say why", async () => {
     const large = scriptedBackend(reply("Hi", { usage: { inputTokens: 120_000, outputTokens: 4_000 } }));
     await using gateway = await calling(large, 2);
