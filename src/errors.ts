@@ -67,6 +67,19 @@ export const BACKEND_ERRORS = {
 
 type BackendFailure = keyof typeof BACKEND_ERRORS;
 
+/** The errors whose message is a sentence of this library, without a part of the request or of an upstream's answer. */
+const IN_OWN_WORDS = new WeakSet<GatewayError>();
+
+/** Marks an error whose message quotes nothing but numbers, and returns the error. A record keeps the message. */
+export function inOwnWords(error: GatewayError): GatewayError {
+  IN_OWN_WORDS.add(error);
+  return error;
+}
+
+/** True for an error of a backend whose message quotes nothing. */
+export const isInOwnWords = (error: GatewayError): boolean =>
+  IN_OWN_WORDS.has(error) || BACKEND_WORDS.has(error.message);
+
 /** The messages of `BACKEND_ERRORS`. */
 export const BACKEND_WORDS: ReadonlySet<string> = new Set(Object.values(BACKEND_ERRORS).map(([, message]) => message));
 
@@ -236,12 +249,18 @@ export const invalidField = (path: FieldPath, message: string): GatewayError =>
   new GatewayError("invalid_request", `${path.join(".")}: ${message}`, { path });
 
 /** Returns an error of the same code with another message, and with all other details but those that are given. */
-export const changedError = (error: GatewayError, message: string, details: GatewayErrorDetails): GatewayError =>
-  new GatewayError(error.code, message, Object.assign({ cause: error.cause }, error, details));
+export function changedError(error: GatewayError, message: string, details: GatewayErrorDetails): GatewayError {
+  const changed = new GatewayError(error.code, message, Object.assign({ cause: error.cause }, error, details));
+  return IN_OWN_WORDS.has(error) && message === error.message ? inOwnWords(changed) : changed;
+}
 
-/** Makes an error of a backend whose answer is wrong. Only the message reaches the caller. */
+/**
+ * Makes an error of a backend whose answer is wrong. Only the message reaches the caller.
+ *
+ * @param message A sentence that quotes nothing but numbers: a record keeps it.
+ */
 export const backendFailed = (message: string, cause?: unknown): GatewayError =>
-  new GatewayError("backend_failed", message, { port: "model-backend", cause });
+  inOwnWords(new GatewayError("backend_failed", message, { port: "model-backend", cause }));
 
 /** Makes an error of a backend in the gateway's own words. */
 export const backendError = (kind: BackendFailure, cause: unknown, details: GatewayErrorDetails = {}): GatewayError => {
@@ -364,14 +383,25 @@ function namesOf(thrown: unknown): { codes: string[]; name: unknown } {
 /** The most causes that `describeError` describes. A chain of causes may be endless or circular. */
 const MAX_CAUSES = 8;
 
-/** Describes an error and its causes with their stacks, for a log. The text ends with `caused by …` if it leaves out causes. Never throws. */
+/**
+ * Describes an error for a log: first its message and those of its causes, then their stacks. `caused by …` stands for causes that are left out.
+ * Never throws.
+ */
 export function describeError(error: unknown): string {
   const described: string[] = [];
+  const stacks: string[] = [];
   const causes = [error];
   // The list grows while it is read.
   for (const cause of causes) {
     if (cause === undefined) continue;
-    if (described.push(described.length === MAX_CAUSES ? "…" : stackOf(cause)) > MAX_CAUSES) break;
+    if (described.length === MAX_CAUSES) {
+      described.push("…");
+      break;
+    }
+    const text = stackOf(cause);
+    const frames = text.search(/\n[ \t]+at /);
+    described.push(frames < 0 ? text : text.slice(0, frames));
+    if (frames >= 0) stacks.push(`\nstack of ${/^[\w$.]*/.exec(text)?.[0]}:${text.slice(frames)}`);
     try {
       causes.push(
         (cause as Error).cause,
@@ -381,7 +411,7 @@ export function describeError(error: unknown): string {
       // A proxy or a getter has thrown.
     }
   }
-  return described.join("\ncaused by ");
+  return described.join("\ncaused by ") + stacks.join("");
 }
 
 /** False for a proxy that throws. */

@@ -375,6 +375,19 @@ export const oneLine = (text: string): string =>
 export const manyLines = (text: string): string =>
   text.replaceAll(CONTROLS, (char) => (char === "\n" || char === "\t" ? char : oneLine(char)));
 
+/** The units in which people tell sizes, the one to prefer first. */
+const SIZES = [
+  [2 ** 20, "MiB"],
+  [1e6, "MB"],
+  [2 ** 10, "KiB"],
+] as const;
+
+/** Returns a size in bytes, and in a larger unit where this is exact: `33554432 bytes (32 MiB)`. */
+export function bytesInWords(bytes: number): string {
+  const [unit, name] = SIZES.find(([size]) => bytes >= size && bytes % size === 0) ?? [];
+  return `${bytes} bytes${unit === undefined ? "" : ` (${bytes / unit} ${name})`}`;
+}
+
 /** Returns the path of a mount without the version of an API at its end; undefined for a path that ends in none. */
 export const aboveVersion = (path: string): string | undefined => /^(.*)\/v1(?:beta)?\/*$/s.exec(path)?.[1];
 

@@ -364,7 +364,7 @@ const REMEDIES = {
 } as const;
 
 /** Says what helps where an upstream answers no call, in the words of its refused and failed calls. A mistake has its remedy in it. */
-export function failingRemedy({ code, mistake }: UpstreamErrors): string | undefined {
+export function failingRemedy({ code, mistake }: Pick<UpstreamErrors, "code" | "mistake">): string | undefined {
   if (mistake !== undefined) return undefined;
   if (LACKS_MODEL.has(code))
     return "Correct the model in the routes, in the models of the relay and in the prices, or remove it.";
@@ -682,7 +682,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
         ? inWords(
             "To charge for such calls, set hangUp: { drainMs: 60_000 } on the relay or the route: they then go on without their client for up to a minute, until their usage is known.",
           )
-        : [];
+        : waitSteps(call);
     case "backend_refused":
       if (isOnlyWronglyNamed(call) || areToldBy(call, errorCode)) return inWords(...answerInLog);
       return inWords(`${REMEDIES.backend_refused}: ${inLog} its answer.`);
@@ -691,6 +691,16 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
         ? inWords("The caller must change the request.", ...answerInLog)
         : [];
   }
+}
+
+/** Says what a call was waiting for when its client left: an upstream that had failed is asked again after a pause. */
+function waitSteps({ attempts }: RecordedCall): readonly NextStep[] {
+  const { upstream, errorCode: code, mistake, cut, movedOn } = attempts.at(-1) ?? {};
+  if (upstream === undefined || code === undefined || cut || movedOn === "outrun") return [];
+  return inWords(
+    `The call was waiting for a further try, because the upstream ${oneLine(upstream)} had ${movedOn === "resting" ? "been resting" : `failed (${code})`}.`,
+    ...[failingRemedy({ code, ...given({ mistake }) })].filter((sentence) => sentence !== undefined),
+  );
 }
 
 /** The most models that a sentence names. */

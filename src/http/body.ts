@@ -3,6 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Limits } from "../limits.ts";
 import { type JsonBudget, jsonFaultIn, JsonLimitError, utf8Length } from "../model/json.ts";
+import { bytesInWords } from "../options.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
 import type { KnownBodies } from "./known-bodies.ts";
@@ -289,7 +290,7 @@ function assertFits(text: string, maxBytes: number): void {
 }
 
 export const tooLarge = (maxBytes: number): GatewayError =>
-  new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
+  new GatewayError("body_too_large", `The request body is larger than ${bytesInWords(maxBytes)}.`);
 
 /** Returns the text of a body that middleware has read; undefined for an unread body. Throws `internal` when nothing usable is left. */
 export function consumedText(request: Request): string | undefined {

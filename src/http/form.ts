@@ -2,6 +2,7 @@
 
 import type { Busboy, FileInfo } from "busboy";
 import { GatewayError, invalidField } from "../errors.ts";
+import { bytesInWords } from "../options.ts";
 import {
   type BodyIntake,
   chunksOf,
@@ -157,7 +158,7 @@ class FormParser {
       if (this.#failure) throw this.#failure;
       const { maxFormBytes } = this.#rules.limits;
       if (this.#formBytes > maxFormBytes + SLICE_BYTES)
-        throw new GatewayError("body_too_large", `The form's fields are larger than ${maxFormBytes} bytes.`);
+        throw new GatewayError("body_too_large", `The form's fields are larger than ${bytesInWords(maxFormBytes)}.`);
     }
   }
 
@@ -189,7 +190,8 @@ class FormParser {
     const field = unescaped(name);
     if (++this.#fieldCount > maxFields)
       return this.#fail(invalidField([field], `The form has more than ${maxFields} fields.`));
-    if (isTruncated) return this.#fail(tooLargeField(field, `The field is larger than ${maxFieldBytes} bytes.`));
+    if (isTruncated)
+      return this.#fail(tooLargeField(field, `The field is larger than ${bytesInWords(maxFieldBytes)}.`));
     if (value === undefined) return this.#fail(malformed("A field of the form is in a charset that is not supported."));
     // Browsers and fetch turn every line break into CRLF.
     const text = value.replaceAll("\r\n", "\n");
@@ -209,7 +211,7 @@ class FormParser {
       this.#formBytes -= chunk.length;
       if (this.#failure) return;
       if (content.length + chunk.length <= maxBytes) return content.append(chunk);
-      this.#fail(tooLargeField(field, `The file is larger than ${maxBytes} bytes.`));
+      this.#fail(tooLargeField(field, `The file is larger than ${bytesInWords(maxBytes)}.`));
     });
     const index = this.#files.length;
     const name = filename === undefined ? undefined : unescaped(filename);

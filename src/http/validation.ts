@@ -461,7 +461,7 @@ function misnamed({ input, key }: Partial<v.IssuePathItem> = {}): string {
   const names = Object.keys(input).slice(0, MOST_COMPARED);
   const isSame = (name: string): boolean => SAME.some((words) => words.test(name) && words.test(key));
   const found = names.find(isSame) ?? nearest(key, names);
-  return found === undefined ? "" : `, not ${shown(found)}`;
+  return found === undefined ? "" : `. Did you mean "${key}" instead of ${shown(found)}?`;
 }
 
 const NAMES: Readonly<Record<string, string>> = {

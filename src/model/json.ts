@@ -1,5 +1,7 @@
 /** JSON values, and the only parser for texts of callers and upstreams, with limits. */
 
+import { bytesInWords } from "../options.ts";
+
 /** Any JSON value. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
@@ -57,7 +59,7 @@ export class JsonLimitError extends Error {
 }
 
 const tooLarge = ({ maxJsonBytes }: JsonLimits): JsonLimitError =>
-  new JsonLimitError(`is larger than ${maxJsonBytes} bytes`);
+  new JsonLimitError(`is larger than ${bytesInWords(maxJsonBytes)}`);
 const tooDeep = ({ maxJsonDepth }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`is nested deeper than ${maxJsonDepth} levels`);
 const tooMany = ({ maxJsonValues }: JsonLimits): JsonLimitError =>

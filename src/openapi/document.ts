@@ -37,7 +37,7 @@ import {
   type GatewayErrorDetails,
   type WireFormat,
 } from "../index.ts";
-import { assertEndpoints, assertOptions, fieldsOf, listOf, portOf } from "../options.ts";
+import { assertEndpoints, assertOptions, bytesInWords, fieldsOf, listOf, portOf } from "../options.ts";
 
 /** The descriptions of the formats of the package. They stand with their formats, and only this entry of the package reaches them. */
 const DESCRIPTIONS: Readonly<Record<WireFormat, FormatDescription>> = {
@@ -265,7 +265,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   invalid_request: ["input", "model: is required", { path: ["model"] }],
   malformed_body: ["body", "The request body is not valid JSON: it ends too early."],
   unsupported_media_type: ["body", "The request's content-type must be application/json."],
-  body_too_large: ["body", `The request body is larger than ${DEFAULT_LIMITS.maxJsonBytes} bytes.`],
+  body_too_large: ["body", `The request body is larger than ${bytesInWords(DEFAULT_LIMITS.maxJsonBytes)}.`],
   context_length_exceeded: ["backend", PROMPT_TOO_LONG, { context: { inputTokens: 210_000, maxTokens: 200_000 } }],
   content_refused: ["backend", "The model backend refuses this content by its policy."],
   failed_precondition: ["backend", "The model backend cannot meet this request as it is asked."],
@@ -312,7 +312,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
 const FURTHER_ERRORS: readonly (readonly [GatewayErrorCode, ErrorRow])[] = [
   ["malformed_body", ["form", "The request body is not a whole multipart form."]],
   ["unsupported_media_type", ["form", "The request's content-type must be multipart/form-data."]],
-  ["body_too_large", ["form", `The request body is larger than ${DEFAULT_LIMITS.maxUploadBytes} bytes.`]],
+  ["body_too_large", ["form", `The request body is larger than ${bytesInWords(DEFAULT_LIMITS.maxUploadBytes)}.`]],
   ["not_found", ["context", "Previous response with id 'resp_1' not found.", { path: ["previous_response_id"] }]],
   ["not_found", ["response", "Response with id 'resp_1' not found."]],
   ["not_found", ["conversation", "Conversation with id 'conv_1' not found.", { path: ["conversation"] }]],

@@ -24,7 +24,7 @@ export function failurePrinter(print: PrintFailure = printFailure): OnFailure {
     }
     const { text } = failure;
     if (!isBrief) return printFailure(failure, `\n${text}`);
-    return print(failure, `: ${text.replaceAll(/\n\s+at .*/g, "").replaceAll(/\.?\s*\n\s*/g, ", ")}`);
+    return print(failure, `: ${text.replaceAll(/\n.*(?:\n[ \t]+at .*)+/g, "").replaceAll(/\.?\s*\n\s*/g, ", ")}`);
   };
 }
 

@@ -1,10 +1,10 @@
 /** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
 import {
-  BACKEND_WORDS,
   type FieldPath,
   type GatewayError,
   type GatewayErrorCode,
+  isInOwnWords,
   LACKS_MODEL,
   mistakeOf,
   toGatewayError,
@@ -153,7 +153,7 @@ const isListed = ({ found, services: { listed, namedModels } }: Recorded): boole
  */
 const isOwn = (error: GatewayError, { abort, found }: Recorded, attempts: readonly UpstreamAttempt[]): boolean =>
   error === abort.reason ||
-  BACKEND_WORDS.has(error.message) ||
+  isInOwnWords(error) ||
   (attempts.every(({ movedOn }) => movedOn === "resting") && (found.meter === undefined || error.path !== undefined));
 
 /** The most characters of a message in a record. */

@@ -593,6 +593,17 @@ describe("why", () => {
     expect(callsText([cut], undefined, 120).text).toContain("  shutdown  gateway closed  ");
   });
 
+  it("says what a call was waiting for when its client left", async () => {
+    const call = (await reasonsOf(failing(new GatewayError("rate_limited", "Busy.")), {}))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const gone = { ...call, outcome: "client-closed", errorCode: "client_closed", status: 499 } as const;
+    expect(nextSteps(gone).map(({ sentence }) => sentence)).toEqual([
+      "The call was waiting for a further try, because the upstream main had failed (rate_limited).",
+      "A second upstream in the route takes the calls that this one refuses.",
+    ]);
+    expect(nextSteps({ ...gone, attempts: [] })).toEqual([]);
+  });
+
   it("leaves the setting to the log where a limiter of the host names no remedy", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");

@@ -70,14 +70,22 @@ describe("an error", () => {
   });
 
   it.each([
-    ["max_tokens", { max_token: 5 }, 'max_tokens: is required, not "max_token"'],
-    ["max_tokens", { maxTokens: 5 }, 'max_tokens: is required, not "maxTokens"'],
-    ["max_tokens", { model: "m", max_output_tokens: 5 }, 'max_tokens: is required, not "max_output_tokens"'],
-    ["messages", { prompt: "Hi" }, 'messages: is required, not "prompt"'],
-    ["contents", { content: [] }, 'contents: is required, not "content"'],
-    ["input_schema", { parameters: {} }, 'input_schema: is required, not "parameters"'],
+    ["max_tokens", { max_token: 5 }, 'max_tokens: is required. Did you mean "max_tokens" instead of "max_token"?'],
+    ["max_tokens", { maxTokens: 5 }, 'max_tokens: is required. Did you mean "max_tokens" instead of "maxTokens"?'],
+    [
+      "max_tokens",
+      { model: "m", max_output_tokens: 5 },
+      'max_tokens: is required. Did you mean "max_tokens" instead of "max_output_tokens"?',
+    ],
+    ["messages", { prompt: "Hi" }, 'messages: is required. Did you mean "messages" instead of "prompt"?'],
+    ["contents", { content: [] }, 'contents: is required. Did you mean "contents" instead of "content"?'],
+    [
+      "input_schema",
+      { parameters: {} },
+      'input_schema: is required. Did you mean "input_schema" instead of "parameters"?',
+    ],
     ["max_tokens", { temperature: 1, stream: true }, "max_tokens: is required"],
-    ["name", { names: "x".repeat(9) }, 'name: is required, not "names"'],
+    ["name", { names: "x".repeat(9) }, 'name: is required. Did you mean "name" instead of "names"?'],
     ["id", { i: 1, ids: 2 }, "id: is required"],
   ])("tells of a missing %s in %j which field was probably meant", (field, body, message) => {
     expect(messageOf(object({ [field]: v.string() }), body)).toBe(message);

@@ -149,7 +149,7 @@ it("name a health check as such", async () => {
 it("are whole for a store that has a fault in its code", async () => {
   const around = { find: () => Promise.reject(new TypeError("rows is undefined")) };
   await (await opened({ around: () => around, prints: true }).send()).text();
-  expect(printed.join()).toMatch(/TypeError: rows is undefined\n\s+at .*printed\.test\.ts/);
+  expect(printed.join()).toMatch(/TypeError: rows is undefined\n\s+stack of [^]*\n\s+at .*printed\.test\.ts/);
 });
 
 it("are whole for every other failure", async () => {
@@ -205,6 +205,16 @@ it("are one line with each address of a store that no connection reached", async
   await (await opened({ around: () => around, prints: true }).send()).text();
   expect(printed.join()).toMatch(
     /caused by AggregateError[^\n]*, caused by Error: connect ECONNREFUSED ::1:5432, caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/,
+  );
+});
+
+const unpaid = async (): Promise<Response> =>
+  Response.json({ error: { message: "Insufficient credits" } }, { status: 402 });
+
+it("are one line that begins with the account for an upstream without credit, also where the relay has no key", async () => {
+  const [line] = await printedBy(relay({ format: "chat-completions", baseUrl: "http://up.test/v1", fetch: unpaid }));
+  expect(line).toMatch(
+    /caused by SettingMistake: The upstream refuses the relay's account\. Check its credit\. The relay has no apiKey: the upstream may want one, caused by Error: The upstream answered 402, [^\n]*Insufficient credits[^\n]*$/,
   );
 });
 

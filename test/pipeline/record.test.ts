@@ -15,6 +15,7 @@ import {
   type RateLimiter,
 } from "../../src/index.ts";
 import { manualClock } from "../../src/testing/laws/manual-clock.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import {
   chatty,
@@ -322,6 +323,12 @@ describe("a call that is refused", () => {
       { body: { max_tokens: "many" } },
     ],
     [
+      "for a field that has another name in its body, with both names",
+      { errorMessage: 'max_tokens: is required. Did you mean "max_tokens" instead of "max_token"?' },
+      {},
+      { body: { max_tokens: undefined, max_token: 5 } },
+    ],
+    [
       "for a body whose model is no name",
       { modelAsked: undefined, status: 400, errorCode: "invalid_request" },
       {},
@@ -431,8 +438,7 @@ describe("a call that is refused", () => {
     [503, "The model backend is not available."],
     [504, "The model backend took too long."],
     [529, "The model backend is overloaded."],
-    // A relay may show the words of the upstream.
-    [400, undefined],
+    [400, "The model backend does not take this request."],
   ])("by an upstream with the status %s has the message only in the gateway's own words", async (status, message) => {
     const backend: ModelBackend = {
       async *chat() {
@@ -443,6 +449,20 @@ describe("a call that is refused", () => {
     const record = await recordOf({ backend }, {});
     expect(record.errorMessage).toBe(message);
     expect(JSON.stringify(record)).not.toContain("secret prompt");
+  });
+
+  it.each([
+    ["no JSON", "no JSON", "The model backend's answer is not valid JSON."],
+    ["an answer without a choice", '{"choices":[]}', "The model backend's answer holds no choice."],
+    // A relay shows the words of the upstream.
+    ["a refusal", { error: { message: "a secret prompt" } }, undefined],
+  ])("by an upstream that answers %s has the message only in the gateway's own words", async (_what, body, message) => {
+    const fetch = async (): Promise<Response> =>
+      typeof body === "string"
+        ? new Response(body, { headers: { "content-type": "application/json" } })
+        : Response.json(body, { status: 400 });
+    const backend = relay({ format: "chat-completions", baseUrl: "http://up.test/v1", apiKey: "sk-up", fetch });
+    expect((await recordOf({ backend }, {})).errorMessage).toBe(message);
   });
 
   it("by a gateway that is closing is one too", async () => {

@@ -1,6 +1,6 @@
 /** Decodes an upstream's answer, complete or streamed. Accepts the loose answers of local servers. */
 
-import { GatewayError, backendFailed } from "../../errors.ts";
+import { type GatewayError, backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
@@ -298,7 +298,7 @@ export class CompletionDecoder extends NativeDecoder {
     } else if (call.kind !== "function") {
       this.#tell({ type: "provider", format: FORMAT, value: call.kind }, index);
     } else if (!call.begun) {
-      throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
+      throw backendFailed("The model backend called a tool without a name.");
     } else if (!cutShort || this.#isWhole(call)) {
       this.#tell({ type: "tool-call-end", id, ...call.signed }, index);
     }
@@ -318,7 +318,7 @@ export class CompletionDecoder extends NativeDecoder {
     let fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
     if (call.ended) {
       if (fragment.trim() === "") return;
-      throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
+      throw backendFailed("The model backend went on with a tool call that had ended.");
     }
     if (choice.said && call.fragments.length === 0 && call.held === "" && fragment.trim() === "{}") {
       call.held = fragment;

@@ -6,6 +6,7 @@ import { assertValid } from "../../http/validation.ts";
 import { probeImage } from "../../media/picture.ts";
 import { inspectPng } from "../../media/png.ts";
 import type { ImageFile, ImageMediaType, ImageOperation, ImageRequest } from "../../model/image.ts";
+import { bytesInWords } from "../../options.ts";
 import { EventLoopYielder } from "../../ports/clock.ts";
 import { type ImageModels } from "./request.models.ts";
 import { type FileProfile, IMAGE_ALIASES, IMAGE_PROFILES, type OperationProfile } from "./request.profiles.ts";
@@ -135,9 +136,13 @@ async function readFiles(
 
 function readFile({ bytes, name }: UploadedFile, rules: FileProfile, maxPixels: number, path: FieldPath): ImageFile {
   if (bytes.length >= rules.belowBytes)
-    throw new GatewayError("body_too_large", `${path.join(".")}: must be smaller than ${rules.belowBytes} bytes`, {
-      path,
-    });
+    throw new GatewayError(
+      "body_too_large",
+      `${path.join(".")}: must be smaller than ${bytesInWords(rules.belowBytes)}`,
+      {
+        path,
+      },
+    );
   const { mediaType, width, height } = probeImage(bytes, { path, maxPixels });
   if (!rules.formats.includes(mediaType)) {
     const formats = rules.formats.map((format) => format.replace("image/", "").toUpperCase());

@@ -1,6 +1,6 @@
 /** Builds the messages answer (spec 2.7, 6.1) of neutral events: content blocks, stop reason and token counts, as a body or as frames. */
 
-import { GatewayError } from "../../errors.ts";
+import { backendFailed } from "../../errors.ts";
 import type { Annotation, ContentEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import type { Usage } from "../../model/usage.ts";
@@ -132,7 +132,7 @@ export class MessagesBuilder extends AnswerBuilder {
 
   /** Throws `backend_failed` if the arguments of tool calls are too large. */
   protected complete(): MessagesAnswer {
-    if (!this.started || !this.#ended) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    if (!this.started || !this.#ended) throw backendFailed("The model backend gave no answer.");
     const content: ContentBlock[] = [];
     let args: AnsweredArguments | undefined;
     for (const { kind, begun, pieces, citations, json, signature } of this.#blocks)

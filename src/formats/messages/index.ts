@@ -83,7 +83,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
 function readHeaders(headers: Headers): MessagesHeaders {
   const version = headers.get("compat-version") || headers.get("anthropic-version");
   if (!version) {
-    const message = "anthropic-version: the header is required (compat-version is read as well)";
+    const message = "anthropic-version: the header is required (compat-version is read as well), such as 2023-06-01";
     throw new GatewayError("invalid_request", message, { path: ["anthropic-version"] });
   }
   const betas = new Set<string>();

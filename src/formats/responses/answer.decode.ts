@@ -1,6 +1,6 @@
 /** Decodes an upstream's answer, complete or streamed. */
 
-import { GatewayError, backendFailed } from "../../errors.ts";
+import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
@@ -265,12 +265,12 @@ export class ResponseDecoder extends NativeDecoder {
     this.#hasCalls = true;
     const callId = call_id ?? id;
     if (callId) return callId;
-    throw new GatewayError("backend_failed", "The model backend called a tool without an id.");
+    throw backendFailed("The model backend called a tool without an id.");
   }
 
   #nameOf({ name, namespace }: LooseItem): string {
     if (name) return flatName({ name, namespace });
-    throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
+    throw backendFailed("The model backend called a tool without a name.");
   }
 
   #addLogprobs(logprobs: LooseLogprobs): void {

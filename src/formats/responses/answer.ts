@@ -1,6 +1,6 @@
 /** Builds one answer from its events: the output items, the final response, and the events of the stream on the way. */
 
-import { GatewayError } from "../../errors.ts";
+import { backendFailed } from "../../errors.ts";
 import type { Annotation, ContentEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
@@ -229,7 +229,7 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   }
 
   protected complete(): ResponseBody {
-    if (!this.#final) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    if (!this.#final) throw backendFailed("The model backend gave no answer.");
     return this.#final["store"] === this.isKept ? this.#final : { ...this.#final, store: this.isKept };
   }
 

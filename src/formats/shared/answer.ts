@@ -1,6 +1,6 @@
 /** The design of answers that all chat formats have: a builder of neutral events, the complete answer and the stream; and the list of models. */
 
-import { GatewayError, invalidField } from "../../errors.ts";
+import { backendFailed, GatewayError, invalidField } from "../../errors.ts";
 import { RawJson } from "../../http/answer.ts";
 import { type AnswerEvent, type NativeAnswerEvent, type NativeFrame, textOfRun } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
@@ -43,7 +43,7 @@ export abstract class AnswerBuilder<Body extends object = object> {
 
   /** Adds an event. Throws `backend_failed` for an event that is out of order. */
   add(event: AnswerEvent): void {
-    if (this.#hasEnded) throw new GatewayError("backend_failed", "The model backend went on after its answer's end.");
+    if (this.#hasEnded) throw backendFailed("The model backend went on after its answer's end.");
     if (event.type === "finish") this.#hasEnded = true;
     if (event.type !== "native") this.write(event);
     else for (const inner of event.events) this.write(inner);
@@ -51,7 +51,7 @@ export abstract class AnswerBuilder<Body extends object = object> {
 
   /** The complete body. Throws `backend_failed` before the answer has ended. */
   get body(): Body {
-    if (!this.#hasEnded) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    if (!this.#hasEnded) throw backendFailed("The model backend gave no answer.");
     return this.complete();
   }
 

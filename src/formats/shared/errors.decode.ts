@@ -1,6 +1,13 @@
 /** Decodes the errors of upstreams, in the shapes of all formats, of proxies and of local servers. */
 
-import { BACKEND_ERRORS, changedError, GatewayError, type GatewayErrorCode, type VendorReason } from "../../errors.ts";
+import {
+  BACKEND_ERRORS,
+  changedError,
+  GatewayError,
+  type GatewayErrorCode,
+  inOwnWords,
+  type VendorReason,
+} from "../../errors.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
 import { contextTokensIn, PROMPT_TOO_LONG } from "./context-length.ts";
 
@@ -301,13 +308,8 @@ export function upstreamError(
   reason?: VendorReason,
 ): GatewayError {
   const [code, message, field] = meaning;
-  return new GatewayError(code, message, {
-    port: "model-backend",
-    cause,
-    path: field && [field],
-    retryAfterMs,
-    reason,
-  });
+  const path = field && [field];
+  return inOwnWords(new GatewayError(code, message, { port: "model-backend", cause, path, retryAfterMs, reason }));
 }
 
 /** Matches the words, numbers and times of headers about limits. */

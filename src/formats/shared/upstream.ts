@@ -1,7 +1,7 @@
 /** Reads the answers of upstreams, for all formats. */
 
 import type * as v from "valibot";
-import { GatewayError, backendFailed } from "../../errors.ts";
+import { type GatewayError, backendFailed } from "../../errors.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun } from "../../model/chat-event.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
@@ -32,10 +32,7 @@ export const MAX_LISTED_MODELS = 1_000;
 
 /** The error for a picture that an upstream keeps at an address. */
 export const pictureFailed = (why: string): GatewayError =>
-  new GatewayError("backend_failed", "The model backend's picture cannot be fetched.", {
-    port: "model-backend",
-    cause: new Error(why),
-  });
+  backendFailed("The model backend's picture cannot be fetched.", new Error(why));
 
 /** Parses an upstream's JSON. Throws `backend_failed` for a text that is not JSON, and for JSON beyond the limits. */
 export function parseAnswer(text: string, limits?: JsonLimits): unknown {

@@ -2,7 +2,7 @@
  * The meter of chat: checks a backend's events, and counts tokens. Uses the backend's counts, or estimates where the backend reports none.
  */
 
-import { BACKEND_ERRORS, GatewayError, backendFailed } from "../../errors.ts";
+import { BACKEND_ERRORS, backendFailed } from "../../errors.ts";
 import type {
   AnswerEvent,
   ChatEvent,
@@ -273,7 +273,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       default:
         // Reached by a native event inside a native event: `assertChatEvent` accepts it.
         event satisfies never;
-        throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
+        throw backendFailed("The model backend yielded an event of no known type.");
     }
     this.#hasBegun = true;
     return event;

@@ -5,6 +5,7 @@ import {
   changedError,
   GatewayError,
   type GatewayErrorCode,
+  inOwnWords,
   SettingMistake,
   toGatewayError,
 } from "../../errors.ts";
@@ -145,7 +146,7 @@ export function decodeError(thrown: unknown, rules: MessageRules): GatewayError 
 function errorOf(thrown: unknown): GatewayError {
   const { name, statusCode, isRetryable } = propertiesOf(thrown);
   const named = typeof name === "string" && Object.hasOwn(NAMED, name) ? NAMED[name] : undefined;
-  if (named) return new GatewayError(named[0], named[1], { port: "model-backend", cause: causeOf(thrown) });
+  if (named) return inOwnWords(new GatewayError(named[0], named[1], { port: "model-backend", cause: causeOf(thrown) }));
   const mistake = mistakeIn(thrown);
   if (mistake) return backendError("failed", mistake);
   const unreached = unreachedBy(thrown);

@@ -193,7 +193,7 @@ const contextOf = (signal: AbortSignal): CallContext => ({
 });
 
 const refusal = (upstream: Upstream, status: number, words: string): string =>
-  REFUSES.has(status) ? `${refusalMistake(upstream, status === 401)} ${words}` : words;
+  REFUSES.has(status) ? `${refusalMistake(upstream, status)} ${words}` : words;
 
 /** The statuses with which an upstream refuses this service. */
 const REFUSES: ReadonlySet<number> = new Set([401, 402, 403]);

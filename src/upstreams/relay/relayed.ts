@@ -9,6 +9,7 @@ import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits, parseJson } from "../../model/json.ts";
+import { bytesInWords } from "../../options.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { lackingModel, mistaken } from "../mistakes.ts";
@@ -116,7 +117,8 @@ export async function refusalOf(
   // Each client knows a path of a version and a vendor's words: no word of the host is in it.
   const isKnown = whole === `/v1${path}` && /^[a-z_/]+$/.test(path);
   const error = await failures.ofResponse(response, { ...codec, decodeError }, exchange, isKnown ? undefined : whole);
-  if (isOfKey && error.code === "backend_refused") return mistaken(error, refusalMistake(upstream, true));
+  if (error.code === "backend_refused" && (isOfKey || status === 402))
+    return mistaken(error, refusalMistake(upstream, isOfKey ? 401 : status));
   if (error.code !== "backend_failed") return error;
   if (isPlainHttp) return misdirected(error, upstream, path, "wants https for");
   if (status < 400) return misdirected(error, upstream, path, "answers with a redirect to");
@@ -214,20 +216,21 @@ export const isOfCredential = ({ cause }: GatewayError): boolean =>
 
 /** Adds the mistake in the relay's settings that the code of an error shows. */
 function blamed(error: GatewayError, upstream: Upstream, model: string): GatewayError {
-  if (error.code === "backend_refused" && !isOfCredential(error))
-    return mistaken(error, refusalMistake(upstream, false));
+  if (error.code === "backend_refused" && !isOfCredential(error)) return mistaken(error, refusalMistake(upstream));
   return upstream.models ? lackingModel(error, upstream.name, model) : error;
 }
 
 /**
  * Returns the mistake of a relay whose upstream refuses it.
  *
- * @param isOfKey True where the upstream refuses the key itself, and not its account.
+ * @param status 401 where the upstream refuses the key itself, 402 where it refuses the account. Default: either.
  */
-export function refusalMistake({ hasCredential, lacksKey }: Upstream, isOfKey: boolean): string {
+export function refusalMistake({ hasCredential, lacksKey }: Upstream, status?: number): string {
+  if (status === 402 && !hasCredential)
+    return `The upstream refuses the relay's account. Check its credit. ${lacksKey ? LACKS_KEY : "The relay has no apiKey: the upstream may want one."}`;
   if (lacksKey) return `The upstream wants a credential. ${LACKS_KEY}`;
   if (!hasCredential) return "The upstream wants a credential, but the relay has no apiKey.";
-  return isOfKey
+  return status === 401
     ? "The upstream refuses the relay's credential. Check its apiKey and headers."
     : "The upstream refuses the relay's credential or account. Check its apiKey, what it may use, and its credit.";
 }
@@ -447,7 +450,7 @@ export async function readBytes(
   for (let piece = await response.read(); piece; piece = await response.read()) {
     exchange?.touch();
     if ((bytes ?? first ?? "").length + piece.length > maxBytes)
-      throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
+      throw tooLarge(`The upstream's answer is larger than ${bytesInWords(maxBytes)}.`);
     if (first && !bytes) (bytes = new GrowingBytes(maxBytes)).append(first);
     // Do not copy an answer that comes in one piece, as most do.
     if (bytes) bytes.append(piece);

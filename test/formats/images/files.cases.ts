@@ -296,8 +296,8 @@ export const REFUSED_FILES: readonly Refused[] = [
   ],
 ];
 
-const SMALLER = `must be smaller than ${SMALL_LIMIT} bytes`;
-const SMALLER_THAN_LARGE = `must be smaller than ${LARGE_LIMIT} bytes`;
+const SMALLER = `must be smaller than ${SMALL_LIMIT} bytes (4 MiB)`;
+const SMALLER_THAN_LARGE = `must be smaller than ${LARGE_LIMIT} bytes (25 MiB)`;
 
 export const TOO_LARGE_FILES: readonly Refused[] = [
   ["a PNG of 4 MiB for an edit", EDITS, () => editing({ image: file(large(CLEAR, SMALL_LIMIT)) }), "image", SMALLER],
