@@ -230,7 +230,10 @@ describe("Claude on Bedrock", () => {
     expect(await before(upstream).check()).toEqual({ ok: true, problem: undefined, models: undefined });
     const wrong = { ...KEYS, secretAccessKey: "another" };
     const { ok, problem } = await before(upstream, { credentials: wrong }).check();
-    expect([ok, problem]).toEqual([false, expect.stringContaining("The upstream refuses the relay's credential or account.")]);
+    expect([ok, problem]).toEqual([
+      false,
+      expect.stringContaining("The upstream refuses the relay's credential or account."),
+    ]);
     expect(problem).toContain("The signature is not that of [redacted]");
   });
 });

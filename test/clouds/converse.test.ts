@@ -349,7 +349,10 @@ describe("Converse", () => {
     expect(await right.check()).toEqual({ ok: true, problem: undefined, models: undefined });
     const wrong = relay({ ...bedrockConverse({ ...options, apiKey: "another" }), models: { nova: NOVA } });
     const { ok, problem } = await wrong.check();
-    expect([ok, problem]).toEqual([false, expect.stringContaining("The upstream refuses the relay's credential or account.")]);
+    expect([ok, problem]).toEqual([
+      false,
+      expect.stringContaining("The upstream refuses the relay's credential or account."),
+    ]);
   });
 
   it("renews a session that AWS has ended", async () => {

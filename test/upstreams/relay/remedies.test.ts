@@ -60,7 +60,8 @@ async function told(backend: ModelBackend, { stream = false, times = 3 } = {}) {
   };
 }
 
-const ACCOUNT = "The upstream refuses the relay's credential or account. Check its apiKey, what it may use, and its credit.";
+const ACCOUNT =
+  "The upstream refuses the relay's credential or account. Check its apiKey, what it may use, and its credit.";
 const lacks = (model: string): string =>
   `The upstream up.example does not have the model ${model}. Correct this name in the route or in the models of the relay.`;
 
