@@ -1627,8 +1627,8 @@ describe("polygate keys", () => {
     [undefined, "NOPERM this user has no permissions", ""],
   ])("says what to do about the refusal %s %s", (code, message, step) => {
     const problem = describeProblem(Object.assign(new Error(message), { code }));
-    if (step === "") expect(problem).toBe(message);
-    else expect(problem).toContain(`${message.replace(/\.$/, "")}. ${step}`);
+    expect(problem).toContain(step === "" ? message : `${message.replace(/\.$/, "")}. ${step}`);
+    expect(problem === message).toBe(step === "");
     // The error of a command has the step already.
     expect(describeProblem(new Error(`postgres://host cannot be used: ${problem}`))).not.toMatch(
       /(\. (?:Corr|Add|Let).*){2}/,

@@ -33,6 +33,9 @@ function columnsOfCalls(): ReadonlyMap<string, Column> {
   return new Map(columns);
 }
 
+const list = (columns: Iterable<[string, Column]>): string =>
+  Array.from(columns, ([name, { kind, about }]) => wrapped(`- \`${name}\` (${kind}): ${about}`, "  ")).join("\n");
+
 export function sqlPage(): string {
   const calls = columnsOfCalls();
   const ofDays = ["id", ...USAGE_BY, ...USAGE_SUMS].map((name): [string, Column] => {
@@ -40,8 +43,6 @@ export function sqlPage(): string {
     if (own !== undefined) return [name, { kind: name === "id" ? "text" : "integer", about: own }];
     return [name, calls.get(name) ?? { kind: "integer", about: "" }];
   });
-  const list = (columns: Iterable<[string, Column]>): string =>
-    Array.from(columns, ([name, { kind, about }]) => wrapped(`- \`${name}\` (${kind}): ${about}`, "  ")).join("\n");
   const note =
     "Written by `npm run docs:options`. You may query these tables; only polygate writes to them. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`.";
   return `# SQL tables
