@@ -9,14 +9,7 @@ export type WrongAddress =
       readonly error: { readonly type: "not_found_error"; readonly message: string };
       readonly request_id?: string;
     }
-  | {
-      readonly error: {
-        readonly code: 404;
-        readonly message: string;
-        readonly status: "NOT_FOUND";
-        readonly details?: readonly { readonly "@type": string; readonly requestId: string }[];
-      };
-    }
+  | { readonly error: { readonly code: 404; readonly message: string; readonly status: "NOT_FOUND" } }
   | {
       readonly error: {
         readonly message: string;
@@ -125,16 +118,7 @@ const BODIES: Readonly<Record<Vendor, (message: string, requestId: string | unde
     error: { type: "not_found_error", message },
     ...(id !== undefined && { request_id: id }),
   }),
-  google: (message, requestId) => ({
-    error: {
-      code: 404,
-      message,
-      status: "NOT_FOUND",
-      ...(requestId !== undefined && {
-        details: [{ "@type": "type.googleapis.com/google.rpc.RequestInfo", requestId }],
-      }),
-    },
-  }),
+  google: (message) => ({ error: { code: 404, message, status: "NOT_FOUND" } }),
   openai: (message) => ({ error: { message, type: "invalid_request_error", param: null, code: "not_found" } }),
 };
 

@@ -136,23 +136,19 @@ const post = (address: string, body: object, headers = {}): Promise<Response> =>
 const throughGateway = (url: string | URL | Request, init?: RequestInit): Promise<Response> =>
   gateway.fetch(new Request(url, init));
 
-const failedIn = (response: Response): string =>
-  '{"error":{"code":503,"message":"Later.","status":"UNAVAILABLE","details":[' +
-  `{"@type":"type.googleapis.com/google.rpc.RequestInfo","requestId":"${response.headers.get("x-request-id")}"}]},` +
-  '"candidates":[{"content":{"role":"model",' +
+const FAILED =
+  '{"error":{"code":503,"message":"Later.","status":"UNAVAILABLE","details":[]},"candidates":[{"content":{"role":"model",' +
   '"parts":[{"text":""}]},"finishReason":"OTHER","finishMessage":"Later.","index":0}]}';
 
 describe("an error in the middle", () => {
   it("is a frame, and the same JSON bare at the very end", async () => {
-    const response = await post("m:streamGenerateContent?alt=sse", { contents: "Hi" });
-    const failed = failedIn(response);
-    expect((await response.text()).endsWith(`}\n\ndata: ${failed}\n\n${failed}`)).toBe(true);
+    const text = await (await post("m:streamGenerateContent?alt=sse", { contents: "Hi" })).text();
+    expect(text.endsWith(`}\n\ndata: ${FAILED}\n\n${FAILED}`)).toBe(true);
   });
 
   it("is the last element of an array", async () => {
-    const response = await post("m:streamGenerateContent", { contents: "Hi" });
-    const failed = failedIn(response);
-    expect(((await response.json()) as unknown[]).at(-1)).toEqual(JSON.parse(failed));
+    const text = await (await post("m:streamGenerateContent", { contents: "Hi" })).text();
+    expect((JSON.parse(text) as unknown[]).at(-1)).toEqual(JSON.parse(FAILED));
   });
 
   it.each([
@@ -164,7 +160,7 @@ describe("an error in the middle", () => {
     const reading = (async () => {
       for await (const piece of await models.generateContentStream({ model: "m", contents: "Hi" })) void piece;
     })();
-    await expect(reading).rejects.toThrow(/Later\..*"requestId":"req_[\da-f]{32}"/s);
+    await expect(reading).rejects.toThrow("Later.");
     vi.unstubAllGlobals();
   });
 

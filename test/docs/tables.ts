@@ -39,7 +39,7 @@ function errorRow(code: GatewayErrorCode): string[] {
   const error = new GatewayError(code, "Any.");
   const cells = [
     [messagesErrors.errorStatus(error), messagesErrors.encodeError(error, "req_0").error.code],
-    [generateContentErrors.errorStatus(error), generateContentErrors.encodeError(error, "req_0").error.status],
+    [generateContentErrors.errorStatus(error), generateContentErrors.encodeError(error).error.status],
     [openai.errorStatus(error), openai.encodeError(error).error.code],
   ];
   return [
@@ -54,7 +54,7 @@ function errorBodies(): string[] {
   const error = new GatewayError("invalid_request", "max_tokens: must be at least 1", { path: ["max_tokens"] });
   const bodies = [
     messagesErrors.encodeError(error, "req_0"),
-    generateContentErrors.encodeError(error, "req_0"),
+    generateContentErrors.encodeError(error),
     openai.encodeError(error),
   ];
   return bodies.map((body) => `\`\`\`json\n${JSON.stringify(body, undefined, 2)}\n\`\`\``);
@@ -77,7 +77,7 @@ const onTheWire: readonly OnTheWire[] = GATEWAY_ERROR_CODES.flatMap((code): OnTh
   const error = new GatewayError(code, "Any.");
   const [own, google, others] = [
     messagesErrors.encodeError(error, "req_0"),
-    generateContentErrors.encodeError(error, "req_0"),
+    generateContentErrors.encodeError(error),
     openai.encodeError(error),
   ];
   const statuses = [messagesErrors, generateContentErrors, openai].map(({ errorStatus }) => errorStatus(error));

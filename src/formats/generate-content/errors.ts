@@ -57,8 +57,7 @@ const WIRE_ERROR = {
 
 export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.code][0];
 
-/** @param requestId The id of the request. Google's SDKs show it as a part of the body alone: their errors have no headers. */
-export function encodeError(error: GatewayError, requestId: string): GenerateContentErrorBody {
+export function encodeError(error: GatewayError): GenerateContentErrorBody {
   const { path = [], retryAfterMs } = error;
   const [code, status] = WIRE_ERROR[error.code];
   const details: WireError["details"] = [];
@@ -75,7 +74,6 @@ export function encodeError(error: GatewayError, requestId: string): GenerateCon
       "@type": "type.googleapis.com/google.rpc.RetryInfo",
       retryDelay: `${Math.ceil(retryAfterMs) / 1000}s`,
     });
-  details.push({ "@type": "type.googleapis.com/google.rpc.RequestInfo", requestId });
   return { error: { code, message, status, details } };
 }
 

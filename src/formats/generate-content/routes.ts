@@ -36,10 +36,7 @@ const common = {
   format: FORMAT,
   credential,
   keyPlace,
-  encodeError: (error: GatewayError, requestId: string) => ({
-    status: errorStatus(error),
-    body: encodeError(error, requestId),
-  }),
+  encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
 } as const;
 
 export const METHODS: readonly string[] = ["generateContent", "streamGenerateContent", "countTokens"];

@@ -156,11 +156,6 @@ const RetryInfo = v.object({
   retryDelay: v.pipe(v.string(), v.regex(/^[\d.]+s$/)),
 });
 
-const RequestInfo = v.object({
-  "@type": v.literal("type.googleapis.com/google.rpc.RequestInfo"),
-  requestId: v.string(),
-});
-
 export const GenerateContentError = v.object({
   error: v.object({
     code: v.pipe(v.number(), v.integer()),
@@ -181,7 +176,7 @@ export const GenerateContentError = v.object({
       "UNAVAILABLE",
       "DEADLINE_EXCEEDED",
     ]),
-    details: v.array(v.variant("@type", [BadRequest, RetryInfo, RequestInfo])),
+    details: v.array(v.variant("@type", [BadRequest, RetryInfo])),
   }),
 });
 export type GenerateContentErrorBody = v.InferOutput<typeof GenerateContentError>;

@@ -17,13 +17,11 @@ export class GenerateContentStream extends StreamedAnswer {
   override readonly keepAlive: string;
   protected readonly builder: GenerateContentBuilder;
   readonly #framing: Framing;
-  readonly #requestId: string;
   #hasBegun = false;
 
   constructor(answer: AnswerContext, framing: Framing) {
     super(FORMAT);
     this.#framing = framing;
-    this.#requestId = answer.requestId;
     this.contentType = framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json; charset=utf-8";
     this.keepAlive = framing === "sse" ? EMPTY_FRAME : "\n";
     this.builder = new GenerateContentBuilder(answer, (chunk) => {
@@ -32,7 +30,7 @@ export class GenerateContentStream extends StreamedAnswer {
   }
 
   error(error: GatewayError): string {
-    const json = jsonLine(withEnding(encodeError(error, this.#requestId)));
+    const json = jsonLine(withEnding(encodeError(error)));
     // Send the error twice, because some clients look for it inside a frame, and others outside. The second copy must not end in
     // a blank line: clients would take it for a frame without data, and skip it.
     return this.#frame(json) + (this.#framing === "sse" ? json : "]");

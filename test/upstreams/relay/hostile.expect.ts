@@ -27,7 +27,7 @@ export interface Failing {
 function refusalOf({ caller }: Pair, { code, message, retryAfterMs, field }: Failing): Refusal {
   const { status, error } = caller.refusal(code);
   const more: Record<string, object> = {
-    "generate-content": { details: [...badRequest(status, message, field), ...retryInfo(retryAfterMs), REQUEST_INFO] },
+    "generate-content": { details: [...badRequest(status, message, field), ...retryInfo(retryAfterMs)] },
     "chat-completions": { param: field ?? null },
     responses: { param: field ?? null },
     images: { param: field ?? null },
@@ -39,11 +39,6 @@ const badRequest = (status: number, description: string, field: string | undefin
   status === 400 && field !== undefined
     ? [{ "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field, description }] }]
     : [];
-
-const REQUEST_INFO: object = {
-  "@type": "type.googleapis.com/google.rpc.RequestInfo",
-  requestId: expect.stringMatching(/^req_[\da-f]{32}$/),
-};
 
 const retryInfo = (ms: number | undefined): object[] =>
   ms === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${ms / 1_000}s` }];
