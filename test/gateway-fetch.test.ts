@@ -83,7 +83,10 @@ it("fails the body of an answer whose signal is aborted later, so that an SDK en
   const client = new OpenAI({ apiKey, fetch: endless.fetch });
   const stream = await client.chat.completions.create({ model: "any", messages, stream: true });
   let chunks = 0;
-  for await (const _chunk of stream) if (++chunks === 3) stream.controller.abort();
+  for await (const { object } of stream) {
+    expect(object).toBe("chat.completion.chunk");
+    if (++chunks === 3) stream.controller.abort();
+  }
   expect(chunks).toBe(3);
   expect(await ended.promise).toBe("client-closed");
   const headers = { authorization: `Bearer ${apiKey}` };

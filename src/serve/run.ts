@@ -178,7 +178,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const server = createServer((req, res) => {
     if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
     // Without a next handler, the gateway tells the client which addresses are right.
-    const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : void answer(req, res));
+    const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : answer(req, res));
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
   });
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));

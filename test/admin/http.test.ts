@@ -1128,13 +1128,14 @@ describe("adminHandler", () => {
     expect(body).toMatchObject({ servers: [{ url: "/admin" }] });
     expect(Object.keys(body["paths"] as object)).toContain("/keys/{id}/grant");
     const operations = Object.values(body["paths"] as object).flatMap((path) => Object.values(path as object));
-    expect(operations.map(({ operationId }: { operationId: string }) => operationId).toSorted()).toEqual(
-      [
-        ...["addSecret", "assignBudget", "createBudget", "createKey", "getBudget", "getCall", "getKey", "getMe"],
-        ...["getUsage", "grantQuota", "listBudgetPeriods", "listBudgets", "listCalls", "listChanges", "listKeys"],
-        ...["listModels", "lowerBudget", "lowerQuota", "removeBudget", "removeSecret", "revokeKey", "rotateSecret"],
-        ...["topUpBudget", "updateBudget", "updateKey"],
-      ].toSorted(),
+    expect(
+      operations
+        .map(({ operationId }: { operationId: string }) => operationId)
+        .toSorted()
+        .join(" "),
+    ).toEqual(
+      "addSecret assignBudget createBudget createKey getBudget getCall getKey getMe getUsage grantQuota listBudgetPeriods listBudgets listCalls listChanges " +
+        "listKeys listModels lowerBudget lowerQuota removeBudget removeSecret revokeKey rotateSecret topUpBudget updateBudget updateKey",
     );
     expect(body).toMatchObject({
       paths: {

@@ -70,6 +70,9 @@ const credit = says(400, { error: { type: "invalid_request_error", message: "You
 const forbidden = says(403, { type: "error", error: { type: "permission_error", message: "Not yours." } });
 const unknown = says(404, { type: "error", error: { type: "not_found_error", message: "model: large" } });
 
+const sse = (...frames: unknown[]): string =>
+  frames.map((frame) => `data: ${typeof frame === "string" ? frame : JSON.stringify(frame)}\n\n`).join("");
+
 describe("the remedy", () => {
   it.each<[string, ModelBackend, string]>([
     ["of an account without credit (402)", relayed(billing), ACCOUNT],
@@ -157,8 +160,6 @@ describe("an answer of another format", () => {
     }
   });
 
-  const sse = (...frames: unknown[]): string =>
-    frames.map((frame) => `data: ${typeof frame === "string" ? frame : JSON.stringify(frame)}\n\n`).join("");
   const start = { type: "message_start", message: { ...ANTHROPIC, content: [] } };
   const created = { type: "response.created", sequence_number: 0, response: { ...RESPONSE, status: "in_progress" } };
 
