@@ -712,13 +712,14 @@ const LITELLM_TABLES = `
     team_id TEXT, blocked BOOLEAN, max_budget DOUBLE PRECISION, budget_duration TEXT, user_id TEXT
   );
   CREATE TABLE "LiteLLM_UserTable" (
-    user_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION, spend DOUBLE PRECISION DEFAULT 0, budget_duration TEXT
+    user_id TEXT PRIMARY KEY, max_budget DOUBLE PRECISION, spend DOUBLE PRECISION DEFAULT 0, budget_duration TEXT,
+    models TEXT[] DEFAULT '{}'
   );
-  INSERT INTO "LiteLLM_UserTable" VALUES ('gus', 10, 0, NULL), ('hal', NULL, 3, '1d');
+  INSERT INTO "LiteLLM_UserTable" VALUES ('gus', 10, 0, NULL, '{fast}'), ('hal', NULL, 3, '1d', '{}');
   INSERT INTO "LiteLLM_TeamTable" VALUES
     ('team-a', 300, '{}', false, 120.0000004, '30d'), ('unlimited', NULL, '{}', NULL, 0, NULL),
     ('slow', NULL, '{own}', false, 0, NULL), ('off', NULL, '{}', true, 0, NULL), ('over', 1.5, '{}', false, 2, '7d'),
-    ('it''s', 0, '{}', false, 1, '1d');
+    ('it''s', 0, '{}', false, 1, '1d'), ('-x', 1, '{}', false, 0, NULL);
   INSERT INTO "LiteLLM_VerificationToken" VALUES
     ('${token("sk-anna")}', 'anna', 20.5, '2999-01-01', '{fast}', 'team-a', NULL, 20, NULL, NULL),
     ('${token("sk-ben")}', NULL, 7, NULL, '{}', 'unlimited', false, 50, '30d', NULL),
@@ -729,6 +730,8 @@ const LITELLM_TABLES = `
     ('${token("sk-gus")}', 'gus-own', 0, NULL, '{}', NULL, NULL, NULL, NULL, 'gus'),
     ('${token("sk-gus-2")}', 'gus-team', 0, NULL, '{}', 'slow', NULL, NULL, NULL, 'gus'),
     ('${token("sk-hal")}', 'hal', 0, NULL, '{}', NULL, NULL, NULL, NULL, 'hal'),
+    ('${token("sk-ida")}', 'ida', 0, NULL, '{own,fast}', 'slow', NULL, NULL, NULL, NULL),
+    ('${token("sk-jo")}', 'jo', 0, NULL, '{fast,fast}', 'slow', NULL, NULL, NULL, NULL),
     ('${token("sk-ui")}', NULL, 0, NULL, '{}', 'litellm-dashboard', NULL, 1, '1d', NULL)`;
 
 describe("litellm.ts", () => {
@@ -807,7 +810,15 @@ describe("litellm.ts", () => {
         metadata: { ...metadata(`sk-${id}`), group: "slow" },
       })),
       { id: "fay", apiKey: [], paused: true, used: 0, metadata: { ...metadata("sk-fay"), group: "off" } },
-      { id: "gus-own", apiKey: [], paused: false, used: 0, budget: "gus", metadata: metadata("sk-gus") },
+      {
+        id: "gus-own",
+        apiKey: [],
+        paused: false,
+        used: 0,
+        models: ["fast"],
+        budget: "gus",
+        metadata: metadata("sk-gus"),
+      },
       {
         id: "gus-team",
         apiKey: [],
@@ -817,6 +828,18 @@ describe("litellm.ts", () => {
         metadata: { ...metadata("sk-gus-2"), group: "slow" },
       },
       { id: "hal", apiKey: [], paused: false, used: 0, metadata: metadata("sk-hal") },
+      ...[
+        ["ida", ["own"]] as const,
+        // Neither of its lists has a model of the other one.
+        ["jo", []] as const,
+      ].map(([id, models]) => ({
+        id,
+        apiKey: [],
+        paused: false,
+        used: 0,
+        models,
+        metadata: { ...metadata(`sk-${id}`), group: "slow" },
+      })),
     ]);
 
     const shell = blocks.find(({ page, language }) => page === "docs/moving.md" && language === "sh")?.code ?? "";
@@ -837,6 +860,7 @@ describe("litellm.ts", () => {
     const polygate = async (command: string): Promise<string> =>
       (await run("sh", ["-ec", `${cli} ${command} --store ${store} --currency usd`], inFolder())).stdout;
     expect(JSON.parse(await polygate("budgets list --json"))).toMatchObject([
+      { id: "-x", amount: 1_000_000 },
       { id: "gus", amount: 10_000_000 },
       { id: "it's", amount: 0, period: "day" },
       { id: "over", amount: 1_500_000, available: 0, period: "week" },
@@ -880,7 +904,7 @@ describe("litellm.ts", () => {
         { id: ben, secrets: 1, metadata: { group: "unlimited" } },
         { id: "anna", secrets: 1, metadata: { group: "team-a" } },
         { id: "carl", secrets: 1 },
-        ...["dora", "emil", "fay", "gus-own", "gus-team", "hal"].map((id) => ({ id, secrets: 0 })),
+        ...["dora", "emil", "fay", "gus-own", "gus-team", "hal", "ida", "jo"].map((id) => ({ id, secrets: 0 })),
       ]);
       expect(JSON.stringify(keys.slice(0, 3))).not.toContain("litellm");
       await polygate("keys remove-secret < removed.txt");
