@@ -24,6 +24,7 @@ export class CallAbort {
   /** True once the client has disconnected. Other callers may still wait for the answer. */
   isClientGone = false;
   readonly #clock: Clock;
+  readonly #drainClock: Clock;
   /** Undefined once the call is over, because a mount may keep this object as long as its connection lives. */
   #listener: CutListener | undefined = undefined;
   readonly #cancelDeadline: Cancel;
@@ -39,8 +40,10 @@ export class CallAbort {
   /** Created when the signal is read: few calls read it. */
   #controller: AbortController | undefined = undefined;
 
-  constructor(clock: Clock, deadlineMs: number) {
+  /** @param drainClock Times the drain to the millisecond: a shared timer may ring up to a second early. */
+  constructor(clock: Clock, deadlineMs: number, drainClock: Clock = clock) {
     this.#clock = clock;
+    this.#drainClock = drainClock;
     this.#deadlineAt = clock.now() + deadlineMs;
     this.#cancelDeadline = clock.after(deadlineMs, () => this.cut(deadlineExceeded()));
   }
@@ -98,7 +101,7 @@ export class CallAbort {
   /** Cuts the call `drainMs` milliseconds later, unless another caller waits for the answer. */
   #drain(): void {
     if (this.#over || this.#waiters > 0) return;
-    this.#cancelDrain = this.#clock.after(this.#drainMs, () => this.cut(clientClosed()));
+    this.#cancelDrain = this.#drainClock.after(this.#drainMs, () => this.cut(clientClosed()));
   }
 
   /** The answer is complete and only waits for the settlement. From now on a cut calls `handOn`, which ends the wait. */

@@ -124,7 +124,7 @@ export class Call implements Incoming {
     this.json = new JsonBudget(services.limits);
     this.beganAt = services.isRecorded ? services.clock.now() : 0;
     this.watch = services.observer && watchOf(services.observer, this);
-    this.abort = new CallAbort(this.clock, services.limits.deadlineMs);
+    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, services.clock);
     this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
     this.hasWaitUntil = this.#waitUntil !== undefined;
     this.#listenForDisconnect(request, mounted);

@@ -38,14 +38,11 @@ export interface Census {
   readonly failures: readonly string[];
 }
 
-/** Longer than any drained call takes. */
-const DRAIN_MS = 599_999;
-
 /**
- * The range of the lengths of a drain's timer: a call's clock sets the timer up to a second after the drain has begun. No other timer of a
- * gateway is as long, so the timer tells the soak that a call drains.
+ * Longer than any drained call takes. No other timer of a gateway has this length, and a timer of it tells the soak that a call drains: a drain
+ * on the shared timer of its call has other lengths, and the soak would wait for ever.
  */
-const isDrain = (ms: number): boolean => ms <= DRAIN_MS && ms >= DRAIN_MS - 1_000;
+const DRAIN_MS = 599_999;
 
 /** Longer than any soak: no call ends by a deadline, and no upload because the machine is slow. No body outlives its call, so growth is a leak. */
 const LIMITS: Partial<Limits> = {
@@ -67,7 +64,7 @@ export async function beSoaked(serve: (options: GatewayOptions) => Promise<Serve
     waiting: (id) => void peer.call("waiting", id),
     fired: (id, atMs) => void peer.call("fired", id, atMs),
   });
-  const clock = countingClock((ms) => isDrain(ms) && void peer.call("draining"));
+  const clock = countingClock((ms) => ms === DRAIN_MS && void peer.call("draining"));
   const keys = PAYERS.map((payer) => ({ apiKey: apiKeyOf(payer), id: apiKeyOf(payer) }));
   // A store that retains few ended holds is full early, and growth from then on is a leak.
   const quotas = memoryQuotaStore(keys, { clock, maxRetained: 1_000 });
