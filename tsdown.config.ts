@@ -197,29 +197,15 @@ function importedBy(id: string, context: Rolldown.ChunkingContext): ReadonlySet<
 }
 
 let atStart: ReadonlySet<string> | undefined;
-let ofCommands: ReadonlySet<string> | undefined;
-
-/** The modules that the commands for keys, budgets and reports load. */
-const COMMANDS = ["src/admin/command-line.ts", "src/stores/sql/index.ts", "src/stores/redis/index.ts"];
-
-const commandModules = (context: Rolldown.ChunkingContext): ReadonlySet<string> =>
-  new Set(COMMANDS.flatMap((path) => [...importedBy(root + path, context)]));
 
 /**
- * Joins the modules that every server loads at its start into one file, or into two where commands need them as well, and the modules that the
- * formats share into another: to find and open a file takes longer than to read it. Bundlers get small files instead: they leave out what a
- * host does not use.
+ * Joins the modules that every server loads at its start into one file, and the modules that the formats share into another: to find and open
+ * a file takes longer than to read it. Bundlers get small files instead: they leave out what a host does not use.
  */
 const fewFiles: Rolldown.OutputOptions = {
   codeSplitting: {
     includeDependenciesRecursively: false,
     groups: [
-      {
-        name: (id, context) => {
-          const isLoaded = (atStart ??= importedBy(index, context)).has(id) || /\/src\/model\//.test(id);
-          return isLoaded && (ofCommands ??= commandModules(context)).has(id) ? "base" : null;
-        },
-      },
       { name: (id, context) => ((atStart ??= importedBy(index, context)).has(id) && id !== index ? "start" : null) },
       { name: "shared", test: /\/src\/(?:http|kinds|media|model|formats\/shared\/(?!openapi))/ },
     ],

@@ -27,16 +27,6 @@ export function commandSuite(stage: () => PackageStage): void {
       expect(wrong).toEqual({ code: 2, output: expect.stringMatching(/^There is no command "keys lst"/) });
     });
 
-    it("loads no server for a command of keys", async () => {
-      const hook = `import { registerHooks } from "node:module";
-        registerHooks({ load: (url, context, next) => (console.log(url), next(url, context)) });`;
-      const loader = `data:text/javascript,${encodeURIComponent(hook)}`;
-      const cli = "node_modules/polygate/dist/server/cli.js";
-      const { output } = await run(process.execPath, ["--import", loader, cli, "keys", "list", "--help"], bare);
-      expect(output).toContain("/command-line-");
-      expect(output).not.toMatch(/\/(?:h3|srvx|rou3)\/|\/start-/);
-    });
-
     it.each([
       ['package "kysely": npm install kysely', "sqlite:quota.db"],
       ['packages "kysely" and "pg": npm install kysely pg', "postgres://127.0.0.1:1/x"],
