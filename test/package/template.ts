@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { json } from "node:stream/consumers";
 import Anthropic from "@anthropic-ai/sdk";
@@ -143,9 +143,14 @@ export function templateSuite(stage: () => PackageStage): void {
   let folder: string;
   let upstreamEnv: Readonly<Record<string, string>>;
 
-  const init = (...args: string[]): Promise<string> => {
+  /** Writes a project, and prices all models in it. */
+  const init = async (target: string, ...args: string[]): Promise<void> => {
     const cli = join(stage().project, "node_modules/polygate/dist/server/cli.js");
-    return succeed(process.execPath, [cli, "init", ...args], dirname(stage().project));
+    const place = dirname(stage().project);
+    await succeed(process.execPath, [cli, "init", target, ...args], place);
+    const gateway = resolve(place, target, "gateway.ts");
+    const text = await readFile(gateway, "utf8");
+    await writeFile(gateway, text.replace("priceTable({", 'priceTable({\n  "*": { input: 5, output: 25 },'));
   };
   const install = (...args: string[]): Promise<string> =>
     succeed("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", ...args], folder);
