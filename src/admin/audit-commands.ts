@@ -37,10 +37,9 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
         if (!audit) throw new UsageError("Only the stores over SQL keep a log of changes.");
         const page: AuditPage = { ...chosen, ...given({ before }), limit };
         const changes = await audit.list(page);
-        if (!json)
-          if (changes.length > 0) print(changesText(changes, currency, columns));
-          else if (Object.keys(chosen).length === 0 && before === undefined) print("No change is noted.");
-          else print("No change matches. A user and an id match as a whole.");
+        const isChosen = Object.keys(chosen).length > 0 || before !== undefined;
+        const none = isChosen ? "No change matches. A user and an id match as a whole." : "No change is noted.";
+        if (!json) print(changes.length > 0 ? changesText(changes, currency, columns) : none);
         noteRest(changes.length, changes.at(-1)?.id, { limit }, { warn });
         return json ? changes : undefined;
       };

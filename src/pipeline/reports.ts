@@ -170,7 +170,10 @@ function* partsOf(object: object): Generator<unknown, void> {
     case "Headers":
     case "FormData":
     case "URLSearchParams":
-      for (const entry of object as Iterable<readonly unknown[]>) yield* entry;
+      for (const [name, value] of object as Iterable<readonly unknown[]>) {
+        yield name;
+        yield value;
+      }
       return;
     case "Set":
       yield* object as Iterable<unknown>;

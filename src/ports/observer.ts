@@ -31,8 +31,8 @@ export interface Failure {
    */
   readonly unsettled?: UnsettledCharge;
   /**
-   * The messages of the error and of its causes, and then their stacks, for a log. The caller's api key is removed everywhere. Where a console prints the failure itself, it
-   * prints this text.
+   * The messages of the error and of its causes, and then their stacks, for a log. The caller's api key is removed everywhere. Where a
+   * console prints the failure itself, it prints this text.
    */
   readonly text: string;
 }

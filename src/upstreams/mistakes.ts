@@ -16,6 +16,14 @@ export const lackingModel = (error: GatewayError, ...lacked: Parameters<typeof l
   LACKS_MODEL.has(error.code) ? mistaken(error, lackedModel(...lacked)) : error;
 
 /**
+ * Tells whether an upstream refuses the key itself, and not what the account may use. Google's Gemini refuses a key with 400.
+ *
+ * @param status Undefined for an error within a stream.
+ */
+export const refusesKey = (status: number | undefined, message?: unknown): boolean =>
+  status === 401 || (status === 400 && typeof message === "string" && /\bapi key\b/i.test(message));
+
+/**
  * The mistakes that a failed connection shows, by the codes and words of Node, Bun and Deno. The first row that matches counts. `check` stands
  * before the option with the address, for a mistake that the option may have.
  */

@@ -177,15 +177,17 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       return expected.in(async () => tellBudget(id, await desk.store.updateBudget?.(id, body, expected.holds)));
     },
   }),
-  ...(["top-up", "lower"] as const).map((verb) =>
+  ...(
+    [
+      ["topUpBudget", "top-up", "Adds units to the current period of a budget."],
+      ["lowerBudget", "lower", "Takes available units of the current period of a budget back."],
+    ] as const
+  ).map(([operationId, verb, about]) =>
     operation({
-      operationId: verb === "top-up" ? "topUpBudget" : "lowerBudget",
+      operationId,
       method: "POST",
       path: `/budgets/:id/${verb}`,
-      about:
-        verb === "top-up"
-          ? "Adds units to the current period of a budget."
-          : "Takes available units of the current period of a budget back.",
+      about,
       action: `budgets.${verb}`,
       needs: "budgets",
       body: v.strictObject({ units: SOME_UNITS }),
@@ -195,11 +197,11 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       async run(desk, { id, body, isConfirmed }) {
         const { units } = body;
         const { granted: given } = await budgetIn(desk.store, id);
-        const isAdded = verb === "top-up";
+        const isAdded = operationId === "topUpBudget";
         const change = isAdded ? ({ added: units, given, to: "budget" } as const) : undefined;
         const possible = () => assertHasUnits(desk.store, id, isAdded ? 0 : units);
         await assertAmount(desk, { isConfirmed }, "units", body, change, possible);
-        return tellBudget(id, await desk.store[isAdded ? "topUpBudget" : "lowerBudget"]?.(id, units));
+        return tellBudget(id, await desk.store[operationId]?.(id, units));
       },
     }),
   ),

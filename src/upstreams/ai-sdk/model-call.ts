@@ -22,7 +22,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { type FailureNotes, Pending } from "../backend.ts";
 import { type MessageRules, shownMessage, shownReason } from "../messages.ts";
-import { lackingModel, mistaken, mistakeOfConnection } from "../mistakes.ts";
+import { lackingModel, mistaken, mistakeOfConnection, refusesKey } from "../mistakes.ts";
 import { isAboutRoute } from "../relay/address.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 import type { AiSdkModel } from "./options.ts";
@@ -209,7 +209,8 @@ const propertiesOf = (value: unknown): Readonly<Record<string, unknown>> =>
   (value ?? {}) as Readonly<Record<string, unknown>>;
 
 const REFUSED_KEY = "The provider's service refuses its credential. Check its apiKey and headers.";
-const REFUSED_ACCOUNT = "The provider's service refuses its account. Check its credit, and what its apiKey may use.";
+const REFUSED_ACCOUNT =
+  "The provider's service refuses its credential or account. Check its apiKey, what it may use, and its credit.";
 
 /** @param status Undefined for an error within a stream. */
 function errorOfStatus(status: number | undefined, thrown: unknown): GatewayError {
@@ -221,9 +222,8 @@ function errorOfStatus(status: number | undefined, thrown: unknown): GatewayErro
   }
   const said = causeOf(thrown, status === 401 || status === 403);
   const error = decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), said);
-  // Google's Gemini refuses a key with 400.
-  const isOfKey = status === 401 || (status === 400 && /\bapi key\b/i.test(messageOf(thrown) ?? ""));
-  if (error.code === "backend_refused") return mistaken(error, isOfKey ? REFUSED_KEY : REFUSED_ACCOUNT);
+  if (error.code === "backend_refused")
+    return mistaken(error, refusesKey(status, messageOf(thrown)) ? REFUSED_KEY : REFUSED_ACCOUNT);
   // The provider names the path of a field, which the error's message repeats.
   return error.message.search(KEY_LIKE) < 0 ? error : upstreamError(400, said, undefined);
 }

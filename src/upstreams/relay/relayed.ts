@@ -8,11 +8,11 @@ import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonLimits, parseJson } from "../../model/json.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
 import { bytesInWords } from "../../options.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
-import { lackingModel, mistaken } from "../mistakes.ts";
+import { lackingModel, mistaken, refusesKey } from "../mistakes.ts";
 import { isAboutRoute, NO_ROUTE, wantsTls } from "./address.ts";
 import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
@@ -102,11 +102,10 @@ export async function refusalOf(
   exchange: Exchange,
 ): Promise<GatewayError> {
   let isPlainHttp = false;
-  let isOfKey = response.status === 401;
+  let isOfKey = refusesKey(response.status);
   const decodeError: ChatCodec["decodeError"] = (status, headers, body) => {
-    // Google's Gemini refuses a key with 400.
     const { message } = errorObject(body);
-    isOfKey ||= status === 400 && typeof message === "string" && /\bapi key\b/i.test(message);
+    isOfKey ||= refusesKey(status, message);
     isPlainHttp = upstream.origin.startsWith("http:") && wantsTls(status, body);
     return isPlainHttp || isAboutRoute(status, body, withoutQuery(path), model)
       ? backendError("failed", body)
@@ -159,15 +158,19 @@ function ofOtherFormat(
   if (decoder.hasSaid || (thrown.cause !== undefined && !(thrown.cause instanceof SyntaxError))) return thrown;
   if (/^\s*</.test(texts[0] ?? "")) return misdirected(thrown, upstream, path, NO_JSON);
   let foreign: string[] | undefined;
-  for (const text of texts) {
-    // Reading a large answer once more would block other calls.
-    if (text.length > LARGE_CHARS) return thrown;
-    const answer = parsedOr(text, upstream.json);
-    const [first] = Array.isArray(answer) ? (answer as unknown[]) : [answer];
-    if (first === UNPARSED) return thrown;
-    const fields = isJsonObject(first) ? Object.keys(first) : [];
-    if (fields.some((name) => answerFields.test(name)) || errorObject(first)["message"] !== undefined) return thrown;
-    if (!isKeepAlive(first)) foreign ??= fields;
+  try {
+    for (const text of texts) {
+      // Reading a large answer once more would block other calls.
+      if (text.length > LARGE_CHARS) return thrown;
+      const answer = parseJson(text, upstream.json);
+      const [first] = Array.isArray(answer) ? (answer as unknown[]) : [answer];
+      const fields = isJsonObject(first) ? Object.keys(first) : [];
+      if (fields.some((name) => answerFields.test(name)) || errorObject(first)["message"] !== undefined) return thrown;
+      if (!isKeepAlive(first)) foreign ??= fields;
+    }
+  } catch {
+    // Text that is no JSON.
+    return thrown;
   }
   if (!foreign) return thrown;
   const shown = foreign.filter((name) => /^\w{1,32}$/.test(name)).slice(0, MOST_FIELDS);
@@ -178,17 +181,6 @@ function ofOtherFormat(
     path,
     `answers in another format than ${upstream.facts.format}, with ${names}, to`,
   );
-}
-
-/** Stands for a text that is no JSON, or is too large. */
-const UNPARSED = Symbol();
-
-function parsedOr(text: string, limits: JsonLimits): unknown {
-  try {
-    return parseJson(text, limits);
-  } catch {
-    return UNPARSED;
-  }
 }
 
 /** True for an empty object, for one with a type alone, and for one whose type says that it only keeps a stream alive. */
@@ -373,8 +365,10 @@ class StreamedAnswer<Decoded> {
 
   /** Keeps the first frames, until the answer has said something in its format. */
   #keep(data: string): void {
-    if (this.#call.decoder.hasSaid) this.frames = NO_FRAMES;
-    else if (data !== "" && data.length <= LARGE_CHARS && this.frames.length < MOST_FRAMES)
+    // Only a decoder that tells when the answer has said something lets the frames go.
+    const { hasSaid } = this.#call.decoder;
+    if (hasSaid) this.frames = NO_FRAMES;
+    else if (hasSaid === false && data !== "" && data.length <= LARGE_CHARS && this.frames.length < MOST_FRAMES)
       this.frames = [...this.frames, data];
   }
 
