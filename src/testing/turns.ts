@@ -66,7 +66,7 @@ export interface ReplyOptions {
   readonly finishReason?: FinishReason;
   /** The model's reasoning before the answer. Default: none. */
   readonly reasoning?: string;
-  /** The number of events after which the upstream breaks off, from 0. Default: it does not. */
+  /** The number of events after which the upstream reports its `usage` and breaks off, from 0. Default: it does not. */
   readonly breakAfter?: number;
 }
 
@@ -80,7 +80,7 @@ export interface ToolCallOptions extends ReplyOptions {
 export interface ImageTurnOptions {
   /** The tokens that the model reports. Default: none. */
   readonly usage?: Partial<ImageUsage>;
-  /** The number of events after which the upstream breaks off, from 0. Default: it does not. */
+  /** The number of events after which the upstream reports its `usage` and breaks off, from 0. Default: it does not. */
   readonly breakAfter?: number;
 }
 
@@ -88,7 +88,7 @@ export interface ImageTurnOptions {
 export interface EmbeddingTurnOptions {
   /** The tokens that the model reports. Default: none, so that the gateway estimates them. */
   readonly usage?: EmbeddingUsage;
-  /** The number of events after which the upstream breaks off, from 0. Default: it does not. */
+  /** The number of events after which the upstream reports its `usage` and breaks off, from 0. Default: it does not. */
   readonly breakAfter?: number;
 }
 
@@ -130,10 +130,15 @@ function turnOf(pieces: Iterable<Piece>, setup: TurnSetup = {}): Turn {
     if (kind && kind !== scene.asked.kind)
       throw new GatewayError("failed_precondition", `The script answers ${kind} here, but ${describe(scene.asked)}.`);
     let left = breakAfter;
-    if (left === 0) throw broken();
-    for await (const event of played(pieces, scene)) {
-      yield event;
-      if (--left === 0) throw broken();
+    if (left > 0)
+      for await (const event of played(pieces, scene)) {
+        yield event;
+        if (--left === 0) break;
+      }
+    if (left === 0) {
+      // The cast is safe: each function that makes a turn has the counts of its kind.
+      if (usage) yield { type: "usage", usage } as TurnEvent;
+      throw broken();
     }
     // A turn around other turns has the last word.
     scene.usage = usage ?? scene.usage;

@@ -212,6 +212,13 @@ describe("a failure", () => {
     expect(stage.gateway.records.at(-1)?.units).toBe(0);
   });
 
+  it("after some events reports its usage before it breaks off", async () => {
+    const usage = { inputTokens: 7, outputTokens: 5 };
+    await using stage = opened([reply(["one ", "two"], { breakAfter: 1, usage })]);
+    await expect(stage.text()).rejects.toMatchObject({ status: 503 });
+    expect(stage.gateway.records).toMatchObject([{ errorCode: "backend_unavailable", usage }]);
+  });
+
   it("lets a route go on to the next backend", async () => {
     const [first, second] = [scriptedBackend([failure("backend_overloaded")]), scriptedBackend(["Hi"])];
     const backend = route({ routes: { "*": { upstreams: [first, { backend: second, weight: 0 }] } } });
