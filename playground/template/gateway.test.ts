@@ -43,8 +43,9 @@ test("an unknown key is refused, and the model is not asked", async () => {
 test("a call is answered, and charged by the prices", async () => {
   await quotas.add({ id: "team-a", apiKey: "sk-team-a", granted: 5_000_000 });
   const response = await ask("sk-team-a");
-  assert.equal(response.status, 200);
-  assert.match(await response.text(), /Welcome\./);
+  const answer = await response.text();
+  assert.equal(response.status, 200, answer);
+  assert.match(answer, /Welcome\./);
   await gateway.close(); // Settles the call.
   // In millionths of a dollar: 1,000 tokens for 1.25 dollars a million, and 100 for 10 dollars.
   assert.equal((await quotas.balance("team-a"))?.used, 1_250 + 1_000);
