@@ -226,6 +226,12 @@ export function encodeUsage(usage: Usage): UsageMetadata {
   });
 }
 
+/** Encodes what the beginning of an answer tells: the count of the prompt, as far as it is known by then. */
+export const encodePrompt = ({ inputTokens }: Usage): UsageMetadata => ({
+  promptTokenCount: inputTokens,
+  totalTokenCount: inputTokens,
+});
+
 export function decodeUsage(usage: UsageMetadata): Partial<Usage> {
   const { promptTokenCount, toolUsePromptTokenCount, candidatesTokenCount, thoughtsTokenCount } = usage;
   const details = given({

@@ -14,10 +14,17 @@ import {
 import { EnumeratedText } from "../shared/schema.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { CUT_SHORT, ToolCalls } from "../shared/tools.ts";
-import { annotate, averageOf, type CandidateNotes, encodeFeedback, encodeUsage } from "./answer.metadata.ts";
+import {
+  annotate,
+  averageOf,
+  type CandidateNotes,
+  encodeFeedback,
+  encodePrompt,
+  encodeUsage,
+} from "./answer.metadata.ts";
 import { encodeCode } from "./request.contents.ts";
 import { FORMAT } from "./routes.ts";
-import type { AnswerPart, Candidate, GenerateContentResponse, WireFeedback } from "./schema.answer.ts";
+import type { AnswerPart, Candidate, GenerateContentResponse, UsageMetadata, WireFeedback } from "./schema.answer.ts";
 import { FINISH_REASON } from "./schema.wire.ts";
 
 /** Builds one answer as chunks. A stream emits each chunk; a complete answer joins them. */
@@ -30,6 +37,8 @@ export class GenerateContentBuilder extends AnswerBuilder {
   readonly #candidates: Map<number, CandidateEncoder> = new Map();
   #id: string;
   #model: string;
+  /** The counts at the beginning. Each chunk has counts, as the official service writes them: some clients skip a chunk without. */
+  #begun: UsageMetadata = {};
   #feedback: WireFeedback | undefined;
   #hasContent = false;
 
@@ -47,6 +56,7 @@ export class GenerateContentBuilder extends AnswerBuilder {
       case "start":
         this.#id = answerId(event, FORMAT, this.#id);
         this.#model = event.model;
+        this.#begun = encodePrompt(event.usage);
         return;
       case "prompt-feedback":
         this.#feedback = encodeFeedback(event);
@@ -75,7 +85,7 @@ export class GenerateContentBuilder extends AnswerBuilder {
   #content(index: number, parts: AnswerPart[]): void {
     if (parts.length === 0) return;
     this.#hasContent = true;
-    this.#add({ candidates: [{ content: { role: "model", parts }, index }] });
+    this.#add({ candidates: [{ content: { role: "model", parts }, index }], usageMetadata: this.#begun });
   }
 
   /** Adds the parts that were held back, and then the chunk with all finish reasons and the token counts. */

@@ -58,9 +58,10 @@ function endOfObject(text: string, from: number): number {
   return -1;
 }
 
-/** A chunk as tests write it, of an answer that the backend named. */
+/** A chunk as tests write it, of an answer that the backend named and that took 7 tokens in. */
 export const chunk = (parts: readonly Part[], candidate: object = {}, more: object = {}): Chunk => ({
   candidates: [{ content: { role: "model", parts }, index: 0, ...candidate }],
+  usageMetadata: { promptTokenCount: 7, totalTokenCount: 7 },
   modelVersion: "model-a",
   responseId: "resp_1",
   ...more,

@@ -23,7 +23,7 @@ const LAST =
   '"modelVersion":"model-a","responseId":"resp_1"}';
 const texted = (text: string): string =>
   `{"candidates":[{"content":{"role":"model","parts":[{"text":"${text}"}]},"index":0}],` +
-  '"modelVersion":"model-a","responseId":"resp_1"}';
+  '"usageMetadata":{"promptTokenCount":7,"totalTokenCount":7},"modelVersion":"model-a","responseId":"resp_1"}';
 const BROKEN =
   '{"error":{"code":503,"message":"Gone.","status":"UNAVAILABLE","details":[]},"candidates":[{"content":{"role":"model",' +
   '"parts":[{"text":""}]},"finishReason":"OTHER","finishMessage":"Gone.","index":0}]}';
