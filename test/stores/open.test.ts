@@ -340,6 +340,21 @@ async function namedBy(query = "", user = ""): Promise<readonly string[]> {
   return first.toString("latin1", 8).split("\0").slice(0, 4);
 }
 
+describe.skipIf(!answers("postgres"))("an address of PostgreSQL", () => {
+  it.each([
+    ["", 2],
+    ["?pgbouncer=true", 0],
+  ])("with %j keeps %d statements prepared on its connection", async (query, count) => {
+    const stores = await opened((await newDatabase(newPostgres)()) + query, { connections: 1 });
+    const { quotas } = stores.ports;
+    const keyId = await quotas.add({ granted: 10 });
+    await quotas.reserve({ id: "call", keyId, atLeast: 1, atMost: 1, leaseMs: 60_000 });
+    await quotas.settle("call", { used: 1, certainty: "exact" });
+    const { rows } = await sql`SELECT name FROM pg_prepared_statements`.execute(stores.db);
+    expect(rows).toHaveLength(count);
+  });
+});
+
 describe("an address of PostgreSQL without a user", () => {
   it("is opened as the user of the operating system, as psql does", async () => {
     const named = ["user", userInfo().username, "database", "sea"];

@@ -87,7 +87,8 @@ export async function connect(address: string, options: ConnectOptions): Promise
       return openSql("postgres", kysely, prefix, async ({ nodePostgresDialect }) => {
         const timeout = forGateway && { connectionTimeoutMillis: CONNECT_MS };
         const pool = new pg.Pool({ connectionString: withUser(address), max: connections, ...timeout });
-        return [nodePostgresDialect(pool), { kind: "postgres", pool, ...ratesIn(prefix) }];
+        const planOnce = urlOf(address)?.searchParams.get("pgbouncer") !== "true";
+        return [nodePostgresDialect(pool, { planOnce }), { kind: "postgres", pool, ...ratesIn(prefix) }];
       });
     }
     case "mysql":

@@ -1,6 +1,7 @@
 /** Access to the database: the differences between databases, compiled statements, retries and transactions. */
 
 import { type AliasedRawBuilder, type CompiledQuery, type Kysely, type RawBuilder, sql } from "kysely";
+import { fnv } from "../../model/fnv.ts";
 import { assertOptions, type Shapes } from "../../options.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
 import { lacksTable } from "../away.ts";
@@ -103,7 +104,7 @@ export class SqlAccess {
     if (this.#clock) return compiled;
     this.#compiled.set(statement, compiled);
     if (statement.planOnce && plannedNames.size < MOST_PLANNED && !plannedNames.has(compiled.sql))
-      plannedNames.set(compiled.sql, `polygate_${plannedNames.size}`);
+      plannedNames.set(compiled.sql, nameOfStatement(compiled.sql));
     return compiled;
   }
 
@@ -171,6 +172,12 @@ export function byCount<Row>(build: (access: SqlAccess, count: number) => Compil
 /** The names of the statements that PostgreSQL plans once, by their SQL text. Hosts with other table names have other texts. */
 const plannedNames = new Map<string, string>();
 const MOST_PLANNED = 200;
+
+/**
+ * Names a statement by its text. A pooler lends one connection to several processes, and each must mean the same statement by a name: those of
+ * another version, or of other tables, have other texts.
+ */
+const nameOfStatement = (text: string): string => `polygate_${fnv(text).toString(36)}${fnv(text, 1).toString(36)}`;
 
 /** The name under which a connection to PostgreSQL keeps a statement planned; undefined for any other statement. */
 export const plannedNameOf = (text: string): string | undefined => plannedNames.get(text);

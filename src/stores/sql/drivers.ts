@@ -39,7 +39,7 @@ export interface NodePostgresOptions {
   /**
    * Lets each connection keep the statements of `reserve`, `renew` and `settle` planned, which saves the server half of their work.
    * Default true. Set it to false behind a pooler that gives each transaction another connection, unless the pooler supports prepared
-   * statements, as PgBouncer does since 1.21.
+   * statements, as PgBouncer does from 1.24, and from 1.21 with `max_prepared_statements`.
    */
   readonly planOnce?: boolean;
 }

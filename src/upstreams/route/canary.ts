@@ -1,5 +1,6 @@
 /** Sends a share of the keys, and keys with certain notes, to new upstreams of a route first. */
 
+import { fnv } from "../../model/fnv.ts";
 import { abandon, assertOptions, type Check, checkOf, listOf, mapOf, type NumberRule } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
@@ -123,8 +124,7 @@ function first<Upstream>(ordered: CallOrder<Upstream>, isNew: (upstream: Upstrea
 
 /** Returns the place of a text between 0 and 1: always the same, and evenly spread (FNV-1a, and the last step of MurmurHash3). */
 function placeOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  let hash = fnv(text);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;

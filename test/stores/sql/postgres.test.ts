@@ -2,7 +2,7 @@
 
 import { Kysely, PostgresDialect, sql } from "kysely";
 import { Pool } from "pg";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type SqlDatabase, sqlQuotaStore, verifyLedger } from "../../../src/stores/sql/index.ts";
 import { databases, type TestPlace } from "./databases.ts";
 
@@ -33,6 +33,30 @@ describe.skipIf(!database?.available)("PostgreSQL", () => {
   afterAll(async () => {
     await db?.destroy();
     await place?.remove();
+  });
+
+  it("gives each planned statement one name in all processes, which a pooler may lend one connection", async () => {
+    if (!place) throw new Error("There is no database.");
+    const keyId = await sqlQuotaStore({ ...place.options, db }).add({ granted: 100 });
+    const names = new Map<string, Set<string>>();
+    const renewed = { leaseMs: LEASE_MS, used: 1 };
+    for (const verbs of [["renew", "settle"], ["settle"]]) {
+      // A process loads the modules anew, and runs other statements first.
+      vi.resetModules();
+      const pool = new Pool({ connectionString: place.address, max: 1 });
+      const { nodePostgresDialect, sqlQuotaStore: fresh } = await import("../../../src/stores/sql/index.ts");
+      const store = fresh({ ...place.options, db: new Kysely({ dialect: nodePostgresDialect(pool) }) });
+      const id = `named ${verbs.length}`;
+      if (verbs.includes("renew")) await store.renew("nobody", renewed).catch(() => {});
+      await store.reserve({ id, keyId, atLeast: 1, atMost: 5, leaseMs: LEASE_MS });
+      await store.settle(id, { used: 1, certainty: "exact" });
+      const { rows } = await pool.query<{ name: string; statement: string }>(
+        "SELECT name, statement FROM pg_prepared_statements",
+      );
+      for (const { name, statement } of rows) names.set(name, (names.get(name) ?? new Set()).add(statement));
+      await pool.end();
+    }
+    expect([...names.values()].map(({ size }) => size)).toEqual([1, 1, 1]);
   });
 
   it("reserves, renews and settles in one statement each", async () => {
