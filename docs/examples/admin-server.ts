@@ -11,13 +11,4 @@ const admin = adminHandler(stores.ports.quotas, {
   calls: stores.calls,
   audit: stores.auditLog,
 });
-export const server = createServer(toNodeHandler(admin, { prefix: "/admin/api" })); // server.listen(3000)
-
-const headers = { cookie: "session=9f2c", "content-type": "application/json" };
-const body = JSON.stringify({ id: "bob", granted: 1_000_000 });
-const made = await admin.fetch(new Request("http://host/keys", { method: "POST", headers, body }));
-console.log((await made.json()).apiKey.length);
-const { data } = await (await admin.fetch(new Request("http://host/audit", { headers }))).json();
-for (const { user, action, target, state } of data) console.log(user, action, target, state);
-console.log((await admin.fetch(new Request("http://host/keys"))).status);
-await stores.close();
+createServer(toNodeHandler(admin, { prefix: "/admin/api" })).listen(3000);

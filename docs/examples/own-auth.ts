@@ -8,8 +8,20 @@ const { OWN_AUTH_SECRET = "change me" } = process.env;
 const stores = await openStores("sqlite::memory:");
 const { quotas } = stores.ports;
 
-/** Returns the user of a token of your login. Here, verify the token, such as with `jwtVerify` of the package jose. */
-const userOf = async (token: string): Promise<string | undefined> => /^token-of-(\w+)$/.exec(token)?.[1];
+/** Returns the user of a token of your login; undefined for a bad token. An error would mean that the store is down, and callers get 503. */
+async function userOf(token: string): Promise<string | undefined> {
+  try {
+    return verified(token); // Such as (await jwtVerify(token, secret)).payload.sub of the package jose.
+  } catch {
+    return undefined;
+  }
+}
+
+function verified(token: string): string | undefined {
+  const [, user] = /^token-of-(\w+)$/.exec(token) ?? [];
+  if (user === undefined) throw new Error("The token is not valid.");
+  return user;
+}
 
 /** Returns the secret of a user's key. Only this file uses the secret: the user sends a token in its place. */
 const secretOf = (user: string): string => createHmac("sha256", OWN_AUTH_SECRET).update(user).digest("base64url");

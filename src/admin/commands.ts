@@ -126,7 +126,7 @@ export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string,
   models: ["--models A,B", "the models that it may use; * for every model"],
   expires: [
     "--expires DATE",
-    "when the key ends: at the start of a day in UTC, such as 2030-01-31, or at a time; or never",
+    "when the key ends: at the start of a day in UTC, such as 2030-01-31, at a time, or after a span, such as 90d; or never",
   ],
   metadata: ["--metadata NAME=TEXT", "a note on the key; may be repeated"],
   overlap: ["--overlap SPAN", "how long older secrets stay valid, 24h by default"],

@@ -220,7 +220,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     operands: ["ID"],
     options: ["expires"],
     words: {
-      expires: "when the secret ends: at the start of a day in UTC, such as 2030-01-31, or at a time; or never",
+      expires:
+        "when the secret ends: at the start of a day in UTC, such as 2030-01-31, at a time, or after a span, such as 90d; or never",
     },
     read([id = ""], { expires }) {
       const secret = expires === undefined ? {} : { expiresAt: secondsOf(expires) };
@@ -587,8 +588,10 @@ const DATE = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d
 function secondsOf(text: string): number {
   if (text === "never") return 0;
   const [, day = ""] = DATE.exec(text) ?? [];
-  const time = isDay(day) ? Date.parse(text) : NaN;
-  if (Number.isNaN(time)) throw new UsageError(`--expires must be a date, such as 2030-01-31, or never, not ${text}.`);
+  const isSpan = /^\d{1,9}[smhd]$/.test(text);
+  const time = isSpan ? Date.now() + spanOf("--expires", text) : isDay(day) ? Date.parse(text) : NaN;
+  if (!(time < Date.UTC(10_000, 0)))
+    throw new UsageError(`--expires must be a date, such as 2030-01-31, a span, such as 90d, or never, not ${text}.`);
   return Math.floor(time / 1_000);
 }
 

@@ -181,6 +181,8 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : answer(req, res));
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
   });
+  // Many load balancers keep idle connections for a minute. A call on a connection that the server closes at this moment fails with 502.
+  server.keepAliveTimeout = 72_000;
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
   const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas, currency ?? gateway.currency);
   return { url: await listen(server, place), metricsUrl, metrics, server, gateway, backend: own.backend };

@@ -1115,14 +1115,30 @@ describe("polygate keys", () => {
     );
   });
 
-  it.each(["01.02.2030", "2030-02-30", "1", "2030", "Jan 5 2030", "2030-01-31 12:00", "tomorrow", "0"])(
-    "does not guess the date %s",
-    async (date) => {
-      await expect(keys("create", "--id", "dated", "--expires", date)).rejects.toThrow(
-        `--expires must be a date, such as 2030-01-31, or never, not ${date}.`,
-      );
-    },
-  );
+  it("takes a span for the end of a key", async () => {
+    const earliest = Math.floor(Date.now() / 1_000) + 90 * 86_400;
+    await keys("create", "--id", "passing", "--expires", "90d");
+    const { expiresAt } = JSON.parse(await keys("usage", "passing", "--json")) as { expiresAt: number };
+    expect(expiresAt).toBeGreaterThanOrEqual(earliest);
+    expect(expiresAt).toBeLessThan(earliest + 3_600);
+  });
+
+  it.each([
+    "01.02.2030",
+    "2030-02-30",
+    "1",
+    "2030",
+    "Jan 5 2030",
+    "2030-01-31 12:00",
+    "tomorrow",
+    "0",
+    "90 d",
+    "999999999d",
+  ])("does not guess the date %s", async (date) => {
+    await expect(keys("create", "--id", "dated", "--expires", date)).rejects.toThrow(
+      `--expires must be a date, such as 2030-01-31, a span, such as 90d, or never, not ${date}.`,
+    );
+  });
 
   it("takes no time in the past for a key or a secret", async () => {
     const { run } = await fresh("ahead");
