@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
-import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playwright-core";
 import { build } from "tsdown";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
@@ -81,6 +81,18 @@ async function held(
     await page.evaluate(() => new Promise(requestAnimationFrame));
   };
 }
+
+/** Lets the next change at an address be made, and gives the page another answer than the server's. */
+async function lose(page: Page, address: RegExp, answer: (route: Route) => Promise<void>): Promise<void> {
+  const answerOnce = async (route: Route): Promise<void> => {
+    await route.fetch();
+    await answer(route);
+  };
+  await page.route(address, answerOnce, { times: 1 });
+}
+
+const badGateway = (route: Route): Promise<void> =>
+  route.fulfill({ status: 502, contentType: "text/html", body: "<h1>Bad gateway</h1>" });
 
 type Color = readonly number[];
 
@@ -1797,6 +1809,72 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it.each<[string, string, (route: Route) => Promise<void>]>([
+    ["a proxy has answered", "The server has failed: it has answered with 502.", badGateway],
+    [
+      "a proxy has answered in JSON",
+      "The server has failed: it has answered with 504.",
+      (route) => route.fulfill({ status: 504, json: { error: "timeout" } }),
+    ],
+    [
+      "was cut",
+      "The server could not be reached.",
+      (route) => route.fulfill({ contentType: "application/json", body: "{" }),
+    ],
+    ["has not come", "The server could not be reached.", (route) => route.abort()],
+  ])("makes a change once whose answer %s, and says that it may have been made", async (_lost, words, answer) => {
+    await stores.ports.quotas.add({ id: "team-a", granted: 10_000_000 });
+    const page = await open("", { locale: "en-US" });
+    const dialog = page.getByRole("dialog");
+    const add = async (amount: string): Promise<void> => {
+      await page.getByLabel("Amount in USD").fill(amount);
+      await dialog.getByRole("button", { name: "Add" }).click();
+    };
+    const doubt = dialog
+      .getByRole("alert")
+      .getByText(`${words} The change may have been made: to see it, load the page again.`, { exact: true });
+    await press(page, "Add quota team-a");
+    await lose(page, /\/grant$/, answer);
+    await add("5");
+    await doubt.waitFor();
+    await add("5");
+    await untilGranted(page, "15.00");
+    // Another amount is another change, and so is the same one in another dialog.
+    await press(page, "Add quota team-a");
+    await lose(page, /\/grant$/, answer);
+    await add("5");
+    await doubt.waitFor();
+    await add("7");
+    await untilGranted(page, "27.00");
+    expect(await stores.ports.quotas.report("team-a")).toMatchObject({ granted: 27_000_000 });
+    await page.close();
+  });
+
+  it("makes one key and one secret whose answer was lost, and says that the secret is lost with it", async () => {
+    const page = await open();
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Name").fill("Team A");
+    const dialog = page.getByRole("dialog");
+    for (const [action, address] of [
+      ["Create", /\/keys$/],
+      ["Make it", /\/rotate$/],
+    ] as const) {
+      await lose(page, address, badGateway);
+      await dialog.getByRole("button", { name: action }).click();
+      await dialog.getByText("The change may have been made").waitFor();
+      await dialog.getByRole("button", { name: action }).click();
+      await dialog.waitFor({ state: "hidden" });
+      const [key, ...others] = await stores.ports.quotas.list({ limit: 9 });
+      const words = `The new secret of ${key?.id} was lost with its answer, and cannot be shown again. For another`;
+      expect(await page.getByRole("status").textContent()).toContain(words);
+      expect(others).toEqual([]);
+      await press(page, `New secret ${key?.id}`);
+    }
+    await dialog.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await page.close();
+  });
+
   it("says of a key before it is made that nothing limits it, and asks once more before it leaves its budget", async () => {
     await stores.ports.quotas.addBudget({ id: "team-a", amount: 5_000_000 });
     const page = await open();
@@ -3210,6 +3288,25 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "ann" };
     await page.getByRole("button", { name: "Make it" }).click();
     await page.getByRole("button", { name: "I have it" }).click();
+    await page.close();
+  });
+
+  it("takes a 401 of a proxy for the end of the session, and a 403 for what may be its end", async () => {
+    const page = await open();
+    for (const [status, words] of [
+      [403, "The login of this server does not let you do this, or your session has ended: it has answered with 403."],
+      [401, "You are not logged in any more."],
+    ] as const) {
+      await page.route(/\/keys$/, (route) => route.fulfill({ status, contentType: "text/html", body: "<h1>No</h1>" }));
+      const dialog = page.getByRole("dialog");
+      await page.getByRole("button", { name: "New key" }).click();
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await dialog.getByRole("alert").getByText(words, { exact: true }).waitFor();
+      expect(await dialog.getByRole("link", { name: "Log in" }).count()).toBe(status === 401 ? 1 : 0);
+      await dialog.getByRole("button", { name: "Cancel" }).click();
+      await page.unrouteAll();
+    }
+    expect(await page.getByRole("banner").textContent()).toContain("not logged in");
     await page.close();
   });
 

@@ -400,7 +400,8 @@ class Admin {
     const state = await replays.claim({ ...holder, fingerprint, leaseMs: LEASE_MS });
     if (state.state !== "claimed" && state.fingerprint !== fingerprint)
       throw refused(409, "Another request has used this Idempotency-Key.");
-    if (state.state === "running") throw refused(409, "The first request with this Idempotency-Key still runs.");
+    if (state.state === "running")
+      throw refused(409, "The first request with this Idempotency-Key still runs. Try again in some seconds.");
     if (state.state === "answered") {
       const { status, headers, body = "" } = state.answer;
       return { status, headers: { ...headers, "idempotency-replayed": "true" }, body };

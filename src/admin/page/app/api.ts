@@ -31,7 +31,7 @@ export interface Listed<Row> {
 /** The error of an answer. The units of its limit stand in its message, too. */
 interface Told {
   readonly message: string;
-  readonly limit?: UnitsLimit;
+  readonly limit?: UnitsLimit | undefined;
 }
 
 /** Returns the message of an error, with the units of a limit in the currency of the page. */
@@ -52,23 +52,33 @@ export class Refusal extends Error {
 export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
 
 /**
- * Changes something, once also when the browser sends it twice. Rejects with the reason of a refusal.
+ * Changes something. Rejects with the reason of a refusal.
  *
  * @param tag The tag of what the user has seen. The change is refused when it has been changed meanwhile.
  * @param isConfirmed False for what the server may ask about. Default: the page has asked its user by itself before what may be a mistake.
  */
-export const write = <Body>(
+export type Write = <Body>(
   method: string,
   path: string,
   body: object,
   tag?: string,
-  isConfirmed = true,
-): Promise<Answered<Body>> =>
-  ask(method, path, body, {
-    "idempotency-key": crypto.randomUUID(),
-    ...(isConfirmed && { confirm: "true" }),
-    ...(tag !== undefined && { "if-match": tag }),
-  });
+  isConfirmed?: boolean,
+) => Promise<Answered<Body>>;
+
+/** Returns the changes of one dialog. The same change again has the same key: the server makes it once, also when its answer was lost. */
+export function writer(): Write {
+  const keys = new Map<string, string>();
+  return <Body>(...[method, path, body, tag, isConfirmed = true]: Parameters<Write>): Promise<Answered<Body>> => {
+    const change = JSON.stringify([method, path, body, tag]);
+    const key = keys.get(change) ?? crypto.randomUUID();
+    keys.set(change, key);
+    return ask<Body>(method, path, body, {
+      "idempotency-key": key,
+      ...(isConfirmed && { confirm: "true" }),
+      ...(tag !== undefined && { "if-match": tag }),
+    });
+  };
+}
 
 async function ask<Body>(
   method: string,
@@ -81,7 +91,8 @@ async function ask<Body>(
     headers: { accept: "application/json", ...(body && { "content-type": "application/json" }), ...headers },
     ...(body && { body: JSON.stringify(body) }),
   });
-  return { body: (await response.json()) as Body, tag: response.headers.get("etag") ?? undefined };
+  const answer = (await response.json().catch(() => unreached(method))) as Body;
+  return { body: answer, tag: response.headers.get("etag") ?? undefined };
 }
 
 /** The time for a browser to save a file, in milliseconds. */
@@ -91,10 +102,28 @@ const KEEP_FILE_MS = 60_000;
 export async function saveCsv(path: string): Promise<void> {
   const response = await send(path, { headers: { accept: "text/csv" } });
   const [, name = "usage.csv"] = /filename="(.+)"/.exec(response.headers.get("content-disposition") ?? "") ?? [];
-  const file = URL.createObjectURL(await response.blob());
+  const file = URL.createObjectURL(await response.blob().catch(() => unreached()));
   Object.assign(document.createElement("a"), { href: file, download: name }).click();
   // Some browsers read the file only after the click.
   setTimeout(() => URL.revokeObjectURL(file), KEEP_FILE_MS);
+}
+
+/** Warns of a change without an answer of the admin. The shown list may be older than the change. */
+const doubtOf = (method = "GET"): string =>
+  method === "GET" ? "" : " The change may have been made: to see it, load the page again.";
+
+function unreached(method?: string): never {
+  throw new Error(`The server could not be reached.${doubtOf(method)}`);
+}
+
+const LOGGED_OUT = "You are not logged in any more.";
+
+/** Says what an answer without an error of the admin means: it is of a proxy, or of the host's login. */
+function foreignInWords(status: number, method?: string): string {
+  if (status === 401) return LOGGED_OUT;
+  return status === 403
+    ? "The login of this server does not let you do this, or your session has ended: it has answered with 403."
+    : `The server has failed: it has answered with ${status}.${doubtOf(method)}`;
 }
 
 /** Sends a request. Rejects with the reason of a refusal, and for an answer that is not of the accepted type. */
@@ -103,20 +132,17 @@ async function send(
   init: RequestInit & { headers: Readonly<Record<string, string>> },
 ): Promise<Response> {
   // The login of the host may lead to a page of its own, whose success is no answer.
-  const response = await fetch(path, { redirect: "manual", ...init }).catch(() => {
-    const doubt = init.method === undefined || init.method === "GET" ? "" : " Look whether the change was made.";
-    throw new Error(`The server could not be reached.${doubt}`);
-  });
+  const response = await fetch(path, { redirect: "manual", ...init }).catch(() => unreached(init.method));
   const isOfType = (response.headers.get("content-type") ?? "").startsWith(init.headers["accept"] ?? "");
   const isLogin = response.type === "opaqueredirect" || (response.ok && !isOfType);
   if (isLogin || response.ok || response.status === 401) isLoggedIn.value = response.ok && !isLogin;
-  if (isLogin) throw new Error("You are not logged in any more.");
+  if (isLogin) throw new Error(LOGGED_OUT);
   if (response.ok) return response;
-  // A proxy answers with a page of its own.
-  const { error } = (await response.json().catch(() => ({}))) as { readonly error?: Told };
+  // A proxy answers with a page of its own, or with JSON of its own.
+  const answer = (await response.json().catch(() => null)) as { readonly error?: Partial<Told> | null } | null;
+  const { message: told, limit } = answer?.error ?? {};
   const { status } = response;
-  const words = status === 403 ? "The login of this server does not let you do this" : "The server has failed";
-  const message = error ? inWords(error) : `${words}: it has answered with ${status}.`;
+  const message = told === undefined ? foreignInWords(status, init.method) : inWords({ message: told, limit });
   // Only another dialog shows what somebody else has changed.
   throw new Refusal(status === 412 ? `${message} To see the change, cancel, and open this again.` : message, status);
 }

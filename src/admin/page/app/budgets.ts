@@ -16,7 +16,7 @@ import {
   shownPeriod,
   writtenAmount,
 } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
+import { attempt, type Listed, loadsOf, mayChange, read } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
   amountsIn,
@@ -302,7 +302,7 @@ const remove = ({ id, available }: BudgetTold): void =>
     action: "Remove",
     isDangerous: true,
     text: `What is left of it, ${amountInWords(available)}, is forgotten, and its id cannot be used again. Its books stay for audits.`,
-    run: async () => {
+    run: async (_values, write) => {
       await write("DELETE", at(id), {});
       await loadBudgets();
       return `${id} is removed.`;

@@ -7,7 +7,7 @@ import { isZero, type KeyShown, stateInWords, stateOf } from "../../key-state.ts
 import { metadataDoubt, unlimitedWithout } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountField, amountInWords, dayIn, plain, readAdded, readAmount, shownDay } from "./amounts.ts";
-import { attempt, hasCalls, type Listed, loadsOf, mayChange, read, write } from "./api.ts";
+import { attempt, hasCalls, type Listed, loadsOf, mayChange, read, type Write } from "./api.ts";
 import {
   budgetField,
   BudgetFilter,
@@ -28,6 +28,7 @@ import {
   type Field,
   Filter,
   html,
+  type Issued,
   linesIn,
   More,
   Nothing,
@@ -154,9 +155,6 @@ async function renewKey(id: string): Promise<void> {
   if (now) keys.value = keys.value?.map((key) => (key.id === id ? now.body : key));
   else await loadKeys();
 }
-
-/** A new secret with the id of its key. */
-type Issued = Parameters<typeof showSecret>[0];
 
 /** The most values to choose from. */
 const MOST_OFFERED = 50;
@@ -339,8 +337,9 @@ async function create(): Promise<void> {
         ...(Object.keys(metadata).length > 0 && { metadata }),
       };
       const change = { first: granted ?? 0 };
-      showSecret((await make<Issued>({ path: "keys", body, units: granted, change })).body);
+      const lost = showSecret((await make<Issued>({ path: "keys", body, units: granted, change })).body);
       await loadKeys();
+      return lost;
     },
   });
 }
@@ -375,7 +374,7 @@ export const editKey = (id: string, reload: () => Promise<void> = () => renewKey
         ...RIGHTS.map((field) => ({ ...field, value: values[field.name] ?? "" })),
       ],
       note: ({ granted, budget }) => limitsInWords(hasQuota ? "quota" : granted, budget),
-      run: async (written) => {
+      run: async (written, write) => {
         const metadata = metadataIn(written["metadata"] ?? "");
         const removed = Object.keys(before).filter((name) => !Object.hasOwn(metadata, name));
         const named = linesIn(written["models"] ?? "");
@@ -449,7 +448,7 @@ const removeQuota = (id: string): Promise<boolean> =>
       action: "Remove the quota",
       isDangerous: true,
       text: `${effect} What is left of the quota, ${amountInWords(available)}, is forgotten. What was spent stays.`,
-      run: async () => {
+      run: async (_values, write) => {
         await write("PATCH", at(id), { granted: null }, tag);
         await renewKey(id);
         return `${id} has no quota any more.`;
@@ -476,11 +475,12 @@ const rotate = (id: string): void =>
       },
     ],
     note: ({ overlap }) => (overlap === "0" ? "Calls with the older secrets are refused from now on." : ""),
-    run: async ({ overlap }) =>
+    run: async ({ overlap }, write) =>
       showSecret((await write<Issued>("POST", `${at(id)}/rotate`, { overlapMs: Number(overlap) })).body),
   });
 
 const setPaused = async (
+  write: Write,
   id: string,
   paused: boolean,
   reload: () => Promise<void> = () => renewKey(id),
@@ -495,7 +495,7 @@ const pause = (id: string): void =>
     title: `Pause ${id}`,
     action: "Pause",
     text: "New calls are refused until the key is resumed. Its secrets, quota and expiry stay. Calls that run go on.",
-    run: () => setPaused(id, true),
+    run: (_values, write) => setPaused(write, id, true),
   });
 
 /** @param reload Loads what is shown again. */
@@ -504,7 +504,7 @@ export const resume = (id: string, reload?: () => Promise<void>): void =>
     title: `Resume ${id}`,
     action: "Resume",
     text: "The key works again.",
-    run: () => setPaused(id, false, reload),
+    run: (_values, write) => setPaused(write, id, false, reload),
   });
 
 const revoke = (id: string): void =>
@@ -513,7 +513,7 @@ const revoke = (id: string): void =>
     action: "Revoke",
     isDangerous: true,
     text: "All its secrets end at once and for good. Calls that run are still charged.",
-    run: async () => {
+    run: async (_values, write) => {
       await write("POST", `${at(id)}/revoke`, {});
       await renewKey(id);
       return `${id} is revoked.`;

@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain } from "./amounts.ts";
-import { hasFailed as hasPartFailed, type Listed, notice, read, shownPart, tellFailure, write } from "./api.ts";
+import { hasFailed as hasPartFailed, type Listed, notice, read, shownPart, tellFailure } from "./api.ts";
 import { askUser, CallId, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
 
 /** The time between two looks, in milliseconds. */
@@ -52,7 +52,7 @@ const stop = (requestId: string): void =>
     action: "Stop",
     isDangerous: true,
     text: `The caller of ${requestId} gets an error, and its key is charged for what the call has used.`,
-    run: async () => {
+    run: async (_values, write) => {
       await write("POST", `live/${encodeURIComponent(requestId)}/stop`, {});
       await loadLive(false);
       return `${requestId} is stopped.`;

@@ -28,7 +28,8 @@ import {
   Refusal,
   saveCsv,
   tellFailure,
-  write,
+  type Write,
+  writer,
 } from "./api.ts";
 
 export type View = VNode | VNode[] | null;
@@ -210,8 +211,8 @@ export interface Question {
   readonly isDangerous?: boolean;
   /** Returns a sentence for the place beside the button: the effect of the values in the fields. */
   readonly note?: (values: Readonly<Record<string, string>>) => string;
-  /** Does the work, and resolves with the words for its success. */
-  readonly run: (values: Readonly<Record<string, string>>) => Promise<string | void>;
+  /** Does the work, and resolves with the words for its success. Its changes are those of the dialog. */
+  readonly run: (values: Readonly<Record<string, string>>, write: Write) => Promise<string | void>;
 }
 
 const question = signal<Question | undefined>(undefined);
@@ -225,8 +226,19 @@ export function askUser(asked: Question): void {
   opener = document.activeElement;
   question.value = asked;
 }
-export const showSecret = (secret: { readonly id: string; readonly apiKey: string }): void =>
-  void (shownSecret.value = secret);
+
+/** A new secret with the id of its key. Null when the answer with the secret was lost. */
+export interface Issued {
+  readonly id: string;
+  readonly apiKey: string | null;
+}
+
+/** Shows a new secret. Returns words where it is lost. */
+export function showSecret({ id, apiKey }: Issued): string | void {
+  if (apiKey === null)
+    return `The new secret of ${id} was lost with its answer, and cannot be shown again. For another one, choose New secret.`;
+  shownSecret.value = { id, apiKey };
+}
 
 /** Closes the dialog of a question. Comes to nothing when its user has closed the dialog already, and has opened another one. */
 function closeQuestion(asked: Question): void {
@@ -341,6 +353,7 @@ interface AmountRequest {
  * @param how Says how to confirm it.
  */
 export function writerAsking(how: string): <Body>(request: AmountRequest) => Promise<Answered<Body>> {
+  const write = writer();
   let asked = "";
   return async ({ method = "POST", path, body, tag, units = 0, change }) => {
     const written = JSON.stringify(body);
@@ -388,6 +401,7 @@ function QuestionDialog({ asked }: { asked: Question }): View {
   const { title, text, fields = [], action, isDangerous, note, run } = asked;
   const close = (): void => closeQuestion(asked);
   const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value])));
+  const [write] = useState(writer);
   const failure = useRef<HTMLParagraphElement>(null);
   const [wrong, setWrong] = useState<WrongField | undefined>(undefined);
   useEffect(() => {
@@ -410,7 +424,7 @@ function QuestionDialog({ asked }: { asked: Question }): View {
     // The same failure again is read again.
     tell("");
     try {
-      const done = await run(values);
+      const done = await run(values, write);
       close();
       await attempt(async () => done);
     } catch (error) {
