@@ -3310,6 +3310,42 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("shows the user of another login in the same browser after a change, after a return and after a new login", async () => {
+    await stores.ports.quotas.add({ id: "team-a" });
+    const page = await open();
+    const shows = (name: string): Promise<void> => page.getByRole("banner").getByText(name, { exact: true }).waitFor();
+    const create = page.getByRole("button", { name: "New key" });
+    const pause = async (): Promise<void> => {
+      await press(page, "Pause team-a");
+      await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+    };
+    const comeBack = (): Promise<boolean> => page.evaluate(() => dispatchEvent(new Event("focus")));
+    await shows("ann");
+    user = { name: "bob" };
+    await pause();
+    await shows("bob");
+    await page.getByText("team-a is paused.").waitFor();
+    user = { name: "reader", readOnly: true };
+    await press(page, "Revoke team-a");
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("You may not change anything.").waitFor();
+    await shows("reader (may look only)");
+    await page.getByRole("button", { name: "Cancel" }).click();
+    expect(await create.count()).toBe(0);
+    user = { name: "ann" };
+    await comeBack();
+    await shows("ann");
+    await create.waitFor();
+    user = undefined;
+    await comeBack();
+    await page.getByRole("status").getByText("You are not logged in.").waitFor();
+    expect(await page.getByRole("row").count()).toBe(0);
+    user = { name: "bob" };
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await shows("bob");
+    await page.close();
+  });
+
   it("shows the way back to a user whose session has ended, and says what could not be loaded", async () => {
     const page = await open();
     await page.getByText("There is no key yet.").waitFor();

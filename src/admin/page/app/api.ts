@@ -1,17 +1,23 @@
 /** The page's requests to the admin it belongs to. */
 
-import { type Signal, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { limitInWords, type UnitsLimit } from "../../../model/refused-units.ts";
+import type { AdminPart, AdminUser } from "../../http/operation.ts";
 import { amountInWords } from "./amounts.ts";
 
 /** The last thing that happened, for the line below the header and for screen readers. */
 export const notice: Signal<{ readonly text: string; readonly isError: boolean } | undefined> = signal(undefined);
 
+/** The user, the parts of the admin that this host has, and the currency in which calls are recorded. */
+export type Me = Required<AdminUser> & Readonly<Record<AdminPart, boolean>> & { readonly currency?: string };
+
+export const me: Signal<Me | undefined> = signal(undefined);
+
 /** True for a user who may change something. */
-export const mayChange: Signal<boolean> = signal(false);
+export const mayChange: ReadonlySignal<boolean> = computed(() => me.value?.readOnly === false);
 
 /** True on a host with records of calls. */
-export const hasCalls: Signal<boolean> = signal(false);
+export const hasCalls: ReadonlySignal<boolean> = computed(() => me.value?.calls ?? false);
 
 /** False from the first refusal for the lack of a login to the next success. The page shows nothing meanwhile. */
 export const isLoggedIn: Signal<boolean> = signal(true);
@@ -51,6 +57,19 @@ export class Refusal extends Error {
 /** Reads. Rejects with the reason of a refusal. */
 export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
 
+/** Reads who the user is. */
+export async function readMe(): Promise<void> {
+  me.value = (await read<Me>("me")).body;
+}
+
+/** Reads again who the user is: another tab may have logged in as somebody else. A failure is shown only when the session has ended. */
+export async function renewMe(): Promise<void> {
+  if (!me.value || !isLoggedIn.value) return;
+  await readMe().catch((error: unknown) => {
+    if (!isLoggedIn.value) tellFailure(error);
+  });
+}
+
 /**
  * Changes something. Rejects with the reason of a refusal.
  *
@@ -76,7 +95,7 @@ export function writer(): Write {
       "idempotency-key": key,
       ...(isConfirmed && { confirm: "true" }),
       ...(tag !== undefined && { "if-match": tag }),
-    });
+    }).finally(() => void renewMe());
   };
 }
 

@@ -1,11 +1,21 @@
 /** Starts the page: asks who the user is, and shows the view that the address names. */
 
-import { signal } from "@preact/signals";
 import { render } from "preact";
-import type { AdminPart, AdminUser } from "../../http/operation.ts";
+import type { AdminPart } from "../../http/operation.ts";
 import { addressOf, follow, here, loginAddress, renewAddress } from "./address.ts";
 import { recordedCurrency, wrongCurrency } from "./amounts.ts";
-import { attempt, hasCalls, hasFailed, isLoggedIn, mayChange, notice, pendingLoads, read, shownPart } from "./api.ts";
+import {
+  attempt,
+  hasFailed,
+  isLoggedIn,
+  type Me,
+  me,
+  notice,
+  pendingLoads,
+  readMe,
+  renewMe,
+  shownPart,
+} from "./api.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Keys, openKeys } from "./keys.ts";
@@ -13,9 +23,6 @@ import { Live, loadLive } from "./live.ts";
 import { Dialogs, html, type View } from "./parts.ts";
 import { openRefusals, Refusals } from "./refusals.ts";
 import { openSpend, Spend } from "./spend.ts";
-
-/** The user, the parts of the admin that this host has, and the currency in which calls are recorded. */
-type Me = Required<AdminUser> & Readonly<Record<AdminPart, boolean>> & { readonly currency?: string };
 
 interface Tab {
   readonly name: string;
@@ -42,8 +49,6 @@ const TABS: Readonly<Record<string, Tab>> = {
 };
 
 const NOBODY: Me = { name: "", readOnly: true, budgets: false, health: false, live: false, calls: false };
-
-const me = signal<Me | undefined>(undefined);
 
 /** An address whose names are noted as soon as a part asks for their values. */
 class NotedParams extends URLSearchParams {
@@ -141,10 +146,12 @@ root?.replaceChildren();
 if (root) render(html`<${App} />`, root);
 // Also a change of the fragment. The browser's own events, such as for its button back, bring their place on the page with them.
 addEventListener("popstate", ({ isTrusted }) => void (isTrusted ? showTab() : followLink()));
+// The user comes back from another tab, or is logged in again.
+addEventListener("focus", () => void renewMe());
+isLoggedIn.subscribe((is) => is && void renewMe());
 await attempt(async () => {
-  me.value = (await read<Me>("me")).body;
-  mayChange.value = !me.value.readOnly;
-  hasCalls.value = me.value.calls;
-  recordedCurrency.value = me.value.currency;
+  await readMe();
+  // The currency stays as long as the page: an open dialog may have an amount in it.
+  recordedCurrency.value = me.value?.currency;
 });
 await showTab();
