@@ -136,8 +136,7 @@ function turnOf(pieces: Iterable<Piece>, setup: TurnSetup = {}): Turn {
         if (--left === 0) break;
       }
     if (left === 0) {
-      // The cast is safe: each function that makes a turn has the counts of its kind.
-      if (usage) yield { type: "usage", usage } as TurnEvent;
+      if (usage) yield { type: "usage", usage };
       throw broken();
     }
     // A turn around other turns has the last word.
