@@ -175,7 +175,9 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     );
   const answer = toNodeHandler(gateway, { prefix });
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
-  const server = createServer((req, res) => {
+  // Java's client asks for an upgrade to HTTP/2 with each request, and takes an answer without one.
+  const shouldUpgradeCallback = ({ headers }: IncomingMessage): boolean => /^websocket$/i.test(headers.upgrade ?? "");
+  const server = createServer({ shouldUpgradeCallback }, (req, res) => {
     if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
     // Without a next handler, the gateway tells the client which addresses are right.
     const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : answer(req, res));

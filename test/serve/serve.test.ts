@@ -3,6 +3,7 @@
 import { execFile } from "node:child_process";
 import { on, once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -122,6 +123,20 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
       }
       expect(types).toContain("response.created");
       socket.close();
+    });
+
+    it("answers a client that asks for HTTP/2 as usual, and keeps its idle connection for longer than load balancers", async () => {
+      const { port, hostname } = new URL(origin);
+      const asked = request({
+        port,
+        hostname,
+        path: "/healthz",
+        headers: { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c" },
+      });
+      const [response] = (await once(asked.end(), "response")) as [IncomingMessage];
+      expect(response.statusCode).toBe(200);
+      response.destroy();
+      expect((await fetch(`${origin}/healthz`)).headers.get("keep-alive")).toBe("timeout=72");
     });
 
     it("tells its health", async () => {
