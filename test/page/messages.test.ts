@@ -18,8 +18,8 @@ it.each<readonly [text: string, address: string, words: string]>([
   // Answers of the gateway.
   ["The model backend's answer is not valid JSON.", "error-messages/backend_failed", "is not valid JSON"],
   ["Error: 500 The model backend's answer has no end.", "error-messages/backend_failed", "has no end"],
-  ["… is busy.", "error-messages/rate_limited", "is busy"],
-  ["429 The model backend is busy.", "error-messages/rate_limited", "is busy"],
+  ["… is busy.", "errors/messages-by-their-text", "is busy"],
+  ["429 The model backend is busy.", "errors/messages-by-their-text", "is busy"],
   ["… took too long.", "error-messages/deadline_exceeded", "took too long"],
   [
     "openai.InternalServerError: Error code: 504 - The model backend took too long.",

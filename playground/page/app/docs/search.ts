@@ -73,6 +73,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
   const runs = new Map<Section, Runs>();
   return (pasted) => {
     const query = pasted.slice(0, MOST_CHARS);
+    const stems = [...new Set(stemsOf(query))].slice(0, MOST_WORDS);
     const pairs = pairsIn(query);
     const spoken = wordsIn(query);
     const preference = preferenceFor(query);
@@ -84,7 +85,7 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
       const section = byId.get(String(id));
       if (!section) return [];
       const ofSection = kept(runs, section, runsOf);
-      const gain = nearnessIn(pairs, ofSection) + (isAskedIn(ofSection, spoken) ? ASKED : 0);
+      const gain = nearnessIn(pairs, ofSection) + (isAskedIn(ofSection, spoken) ? ASKED : sharedIn(ofSection, stems));
       const rank = rankOf(result) + best * preference(section.id) * gain;
       return { ...result, section, rank };
     });
@@ -215,11 +216,19 @@ const NEARNESS = { title: 1, text: 0.3 };
 
 /** The share of the best rank that a section gains when its question has all words of a query, such as "who can see my prompts". */
 const ASKED = 1;
+/** The share that it gains when its heading or question has several of them, and nearly all. */
+const SHARED = 0.8;
 /** The fewest words of a query that is a question. */
 const FEWEST_ASKED = 3;
 
 const isAskedIn = ({ words }: Runs, spoken: readonly string[]): boolean =>
   spoken.length >= FEWEST_ASKED && spoken.every((word) => words.has(word));
+
+/** Returns what a section gains for the words of a query in its heading or question, if there are several. */
+function sharedIn({ title }: Runs, stems: readonly string[]): number {
+  const count = stems.filter((stem) => title.includes(` ${stem} `)).length;
+  return count < 2 ? 0 : SHARED * (count / stems.length) ** 2;
+}
 
 /** Returns the share of the best rank that a section gains for the pairs that it has. */
 function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
@@ -241,6 +250,7 @@ const REFERENCE = /^(?:polygate|error-messages|errors-by-format|conversion-table
  * the changelog.
  */
 function preferenceOfTexts(id: string): number {
+  if (/\/question\d+$/.test(id)) return 1;
   if (/^(?:CHANGELOG|README|[\w.-]+\.ts)\//.test(id)) return 0.01;
   return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.1 : 1;
 }

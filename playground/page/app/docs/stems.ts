@@ -42,40 +42,49 @@ const SYNONYMS = `
   call request
   charge bill cost fee pay price pricing
   dashboard ui gui interface console
-  day daily
+  convert conversion translate translation transform
+  day daily today yesterday
+  deploy deployment rollout
   delete remove erase erasure forgotten purge
-  down away outage fail failure unavailable
+  down away outage died dead fail failure unavailable overloaded
   fallback failover switch
   google gcp
   hang abort cancel disconnect
   health healthcheck alive
-  image picture photo
+  embedding vector
+  image picture photo screenshot
   injection jailbreak
+  expire expiry expiration end
   keep kept save retain retention
+  kill stop runaway terminate
   kubernetes k8s
-  leak steal stolen expose publish
+  leak steal stole stolen expose publish compromise
   license licence
   limit cap disable restrict
   login auth oauth oidc saml sso
   mail email
   margin markup profit resell
-  mask redact anonymize anonymise
+  mask redact anonymize anonymise strip
   test mock simulate fake stub
   month monthly
   next another
   own custom
   pause suspend ban block freeze deactivate
-  performance benchmark
+  performance benchmark latency
   personal pii
   postgresql postgres
-  process replica instance
+  process replica instance pod
   refuse reject deny decline
+  restore recovery disaster
+  share split
+  think thinking reason reasoning
   several multiple
   send sent
   shutdown restart
   sticky affinity
   tax vat
   team department
+  top-up raise increase
   update upgrade
   upstream provider vendor
   user customer employee colleague coworker
