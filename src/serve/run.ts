@@ -175,9 +175,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     );
   const answer = toNodeHandler(gateway, { prefix });
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
-  // Java's client asks for an upgrade to HTTP/2 with each request, and takes an answer without one.
-  const shouldUpgradeCallback = ({ headers }: IncomingMessage): boolean => /^websocket$/i.test(headers.upgrade ?? "");
-  const server = createServer({ shouldUpgradeCallback }, (req, res) => {
+  const server = createServer({ shouldUpgradeCallback: wantsWebSocket }, (req, res) => {
     if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
     // Without a next handler, the gateway tells the client which addresses are right.
     const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : answer(req, res));
@@ -189,6 +187,9 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas, currency ?? gateway.currency);
   return { url: await listen(server, place), metricsUrl, metrics, server, gateway, backend: own.backend };
 }
+
+/** False for Java's client, which asks for an upgrade to HTTP/2 with each request, and takes an answer without one. */
+const wantsWebSocket = ({ headers }: IncomingMessage): boolean => /^websocket$/i.test(headers.upgrade ?? "");
 
 const pathOf = ({ path = "/admin" }: ServerAdminOptions): string => path;
 
