@@ -226,9 +226,12 @@ export const schemaVersion = async (db: SqlDatabase, options: TableOptions = {})
   return versionOf(withTables(db, tablesOf(options)));
 };
 
-/** Rejects, with advice for the host, unless the schema has the version that this release needs. */
 async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
-  const version = await versionOf(db);
+  assertVersion(await versionOf(db));
+}
+
+/** Throws, with advice for the host, unless a schema has the version that this release needs. */
+export function assertVersion(version: number): void {
   if (version === SCHEMA_VERSION) return;
   const advice =
     version < SCHEMA_VERSION
@@ -243,7 +246,7 @@ async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
 }
 
 /** Returns 0 when the table is missing. Throws any other error, for example when the database is down. */
-async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
+export async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
   try {
     const found = await db.selectFrom("schema_version").select("version").executeTakeFirst();
     return Number(found?.version ?? 0);

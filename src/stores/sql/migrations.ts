@@ -4,9 +4,10 @@ import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { assertOptions } from "../../options.ts";
 import { BOOKS } from "../ledger.ts";
-import { retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
+import { assertVersion, retrying, type SqlDialect, TABLES_SHAPES, versionOf } from "./database.ts";
 import {
   assertDatabase,
+  SCHEMA_VERSION,
   type SqlDatabase,
   type SqlSchema,
   type SqlTables,
@@ -45,13 +46,16 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
   return Object.fromEntries(named);
 }
 
-/** Updates a database to the schema of this version. Several processes may call it at the same time. */
+/**
+ * Updates a database to the schema of this version. Several processes may call it at the same time. Writes nothing to a database that has this
+ * schema, which may be read-only. Rejects when a newer polygate has migrated the database.
+ */
 export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
   assertDatabase("migrate: db", db);
   assertOptions("migrate", migration, TABLES_SHAPES);
   const { dialect, ...options } = migration;
-  const { schema_version } = tablesOf(options);
-  const [name = "", schema] = schema_version.split(".").toReversed();
+  const tables = tablesOf(options);
+  const [name = "", schema] = tables.schema_version.split(".").toReversed();
   const migrateIn = async (one: SqlDatabase): Promise<void> => {
     const migrator = new Migrator({
       db: one,
@@ -64,6 +68,9 @@ export async function migrate(db: SqlDatabase, migration: MigrationOptions): Pro
     if (error !== undefined) throw error;
   };
   const plain = db.withoutPlugins();
+  const version = await retrying(dialect, () => versionOf(withTables(plain, tables)));
+  if (version > SCHEMA_VERSION) assertVersion(version);
+  if (version === SCHEMA_VERSION) return;
   await retrying(dialect, () =>
     dialect === "sqlite" ? plain.connection().execute((one) => alone(one, migrateIn)) : migrateIn(plain),
   );

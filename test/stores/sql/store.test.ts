@@ -84,9 +84,17 @@ describe("the schema", () => {
     const db = empty();
     await migrate(db, SQLITE);
     await sql`UPDATE polygate_schema_version SET version = ${sql.lit(SCHEMA_VERSION + 1)}`.execute(db);
-    await expect(sqlQuotaStore({ db, ...SQLITE }).balance("key")).rejects.toThrow(
-      new RegExp(`version ${SCHEMA_VERSION + 1}.*newer polygate`),
-    );
+    const refusal = new RegExp(`version ${SCHEMA_VERSION + 1}.*newer polygate`);
+    await expect(sqlQuotaStore({ db, ...SQLITE }).balance("key")).rejects.toThrow(refusal);
+    await expect(migrate(db, SQLITE)).rejects.toThrow(refusal);
+    await db.destroy();
+  });
+
+  it("is not made again in a database that takes no writes", async () => {
+    const db = empty();
+    await migrate(db, SQLITE);
+    await sql`pragma query_only = on`.execute(db);
+    await migrate(db, SQLITE);
     await db.destroy();
   });
 
