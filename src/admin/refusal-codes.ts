@@ -2,7 +2,7 @@
 
 import { RefusedChange } from "../model/refused-units.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
-import { isAway } from "../stores/away.ts";
+import { isPassing } from "../stores/away.ts";
 
 /** The codes of errors over HTTP, by status. A refused change has a code of its own. */
 const CODES = {
@@ -33,6 +33,6 @@ export const codeOfStatus = (status: number): AdminErrorCode =>
 /** Returns the code of an error that is not of HTTP. */
 export function codeOf(error: unknown): AdminErrorCode {
   if (error instanceof RefusedChange) return error.code;
-  if (isAway(error) || (Object(error) as { readonly code?: unknown }).code === UNMIGRATED) return "unavailable";
+  if (isPassing(error) || (Object(error) as { readonly code?: unknown }).code === UNMIGRATED) return "unavailable";
   return error instanceof RangeError ? "invalid_request" : "failed";
 }

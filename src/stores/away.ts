@@ -3,27 +3,74 @@
 /** The error of a Redis that accepts a connection, and then says nothing. */
 export const SILENT = "the server does not answer";
 
-/** The errors of PostgreSQL and MySQL for a server that starts, ends, or has no connection left. */
+/**
+ * The codes of PostgreSQL for a server that starts or ends, cannot be reached by its pooler (class 08), has no connection, memory or disk left
+ * (class 53), or is read-only, as a primary is after a failover.
+ */
+const AWAY_STATES = /^(?:08|53)[0-9A-Z]{3}$|^(?:25006|25P03|57P0[1235])$/;
+
+/** The same of MySQL, and of the packages for SQLite. */
 const AWAY_CODES: ReadonlySet<string> = new Set([
-  "57P01",
-  "57P02",
-  "57P03",
-  "53300",
+  "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",
+  "ER_CLIENT_INTERACTION_TIMEOUT",
   "ER_CON_COUNT_ERROR",
+  "ER_DISK_FULL",
+  "ER_OPTION_PREVENTS_STATEMENT",
+  "ER_OUTOFMEMORY",
+  "ER_OUT_OF_RESOURCES",
+  "ER_READ_ONLY_MODE",
+  "ER_RECORD_FILE_FULL",
   "ER_SERVER_SHUTDOWN",
+  "ER_TOO_MANY_USER_CONNECTIONS",
+  "ER_USER_LIMIT_REACHED",
   "PROTOCOL_CONNECTION_LOST",
+  "SQLITE_FULL",
 ]);
 
-/** The errors of the clients of PostgreSQL and Redis that have no code. */
-const AWAY_MESSAGES = /^(?:Connection t|Socket |timeout exceeded|The client is (?:offline|closed)|LOADING )/;
+/** SQLite's number for a full disk, in the errors of `node:sqlite`. */
+const SQLITE_FULL = 13;
 
-/** True when a server cannot be reached, or has not finished its start; false when it has answered with a refusal, such as of a password. */
+/** The errors of the clients of PostgreSQL and Redis that have no code. */
+const AWAY_MESSAGES =
+  /^(?:Connection (?:t|is closed)|Socket |timeout exceeded|The client is (?:offline|closed)|Command timed out|Reached the max retries|All the root nodes are unavailable|Failed to refresh slots cache)/;
+
+/**
+ * The answers of a Redis that does not serve for now: it starts, is a replica since a failover, lacks memory, disk, replicas or connections, is
+ * busy with a script, or its cluster changes. Before Redis 7, they stand within the error of the script that has met them.
+ */
+const REDIS_AWAY =
+  /(?:^|[ :]-)(?:LOADING|READONLY|OOM|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|ERR max number of clients) /;
+
+/** True for the answer of a Redis that is read-only. */
+export const isReadOnlyRedis = (error: unknown): boolean =>
+  error instanceof Error && /(?:^|[ :]-)READONLY /.test(error.message);
+
+/**
+ * True when a server cannot be reached, has not finished its start, or takes no writes for now; false when it has answered with a refusal, such
+ * as of a password.
+ */
 export function isAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code === undefined) return message === SILENT || AWAY_MESSAGES.test(message);
+  const { code, errcode, message } = error as NodeJS.ErrnoException & { readonly errcode?: number };
+  if (code === undefined) return message === SILENT || AWAY_MESSAGES.test(message) || REDIS_AWAY.test(message);
+  if (AWAY_STATES.test(code) || AWAY_CODES.has(code) || errcode === SQLITE_FULL) return true;
   // Other codes are those of the system, such as ECONNREFUSED. Those of Node and of MySQL begin with ERR_ and ER_.
-  return AWAY_CODES.has(code) || /^E(?!RR?_)/.test(code);
+  return /^E(?!RR?_)/.test(code);
+}
+
+/** The codes of PostgreSQL, MySQL and packages for SQLite for a statement that others have kept from its rows, or that has met its time limit. */
+const TIMED_OUT =
+  /^(?:40001|40P01|55P03|57014|ER_(?:LOCK_DEADLOCK|LOCK_WAIT_TIMEOUT|QUERY_INTERRUPTED|QUERY_TIMEOUT)|SQLITE_(?:BUSY|LOCKED)\w*)$/;
+
+/** The same as numbers, where an error has no such code: of MariaDB, and BUSY and LOCKED of `node:sqlite`. */
+const [MARIADB_TIMED_OUT, SQLITE_BUSY, SQLITE_LOCKED] = [1969, 5, 6];
+
+/** True for an error that passes: the store is away, or the statement has run out of time. */
+export function isPassing(error: unknown): boolean {
+  const { code, errno, errcode } = Object(error) as Readonly<Record<"code" | "errno" | "errcode", unknown>>;
+  if (isAway(error) || errno === MARIADB_TIMED_OUT || (typeof code === "string" && TIMED_OUT.test(code))) return true;
+  const ofSqlite = Number(errcode) & 0xff;
+  return ofSqlite === SQLITE_BUSY || ofSqlite === SQLITE_LOCKED;
 }
 
 /** The codes for a table or a schema that does not exist: of PostgreSQL, MySQL and MariaDB. */

@@ -2010,6 +2010,22 @@ describe("a repeated request", () => {
     expect(lines).toEqual([[expect.stringMatching(line)]]);
   });
 
+  it.each([
+    new Error("READONLY You can't write against a read only replica."),
+    Object.assign(new Error("No space left on device"), { code: "53100" }),
+    Object.assign(new Error("canceling statement due to statement timeout"), { code: "57014" }),
+  ])("fails with 503 for an error that passes: %s", async (error) => {
+    const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
+    vi.spyOn(stores.ports.quotas, "add").mockRejectedValue(error);
+    const admin = adminHandler(stores.ports.quotas, { authorize, onFailure: () => {} });
+    const headers = { "x-user": "ann", "content-type": "application/json" };
+    const answer = await admin.fetch(
+      new Request("http://host/keys", { method: "POST", headers, body: JSON.stringify({ id: "one" }) }),
+    );
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
+    await stores.close();
+  });
+
   it.each(["postgres", "mysql"])(
     "fails with 503 while %s is away, and tells the host once a minute",
     async (scheme) => {

@@ -397,6 +397,21 @@ describe.each(STORES.filter(({ name }) => name !== "Redis"))(
   },
 );
 
+it.skipIf(!answers("postgres"))("opens a read-only PostgreSQL, with its tables or while it has none", async () => {
+  const { address, remove } = await newPostgres();
+  undo.push(remove);
+  const readOnly = `${address}?options=${encodeURIComponent("-c default_transaction_read_only=on")}`;
+  const errors: string[] = [];
+  const onError = (error: unknown): void => void errors.push(String(error));
+  await opened(readOnly, { onError });
+  expect(errors).toEqual([expect.stringContaining("in a read-only transaction. The stores ask again every second.")]);
+  const stores = await opened(address);
+  await stores.ports.quotas.add({ id: "one", granted: 5 });
+  const { ports } = await opened(readOnly, { onError });
+  expect(await ports.quotas.balance("one")).toMatchObject({ available: 5 });
+  expect(errors.length).toBe(1);
+});
+
 it.skipIf(!redisAnswers)("refuses at once while Redis refuses connections, and serves when it is there", async () => {
   const { address, open } = await door(REDIS);
   const { quotas } = (await opened(address, { onError: () => {} })).ports;
@@ -426,6 +441,40 @@ it.skipIf(!redisAnswers)("keeps calls while a connection to Redis that was reset
   const listed = quotas.list();
   through(connections[1] as Socket);
   await expect(listed).resolves.toBeTypeOf("object");
+});
+
+it.skipIf(!redisAnswers).each<readonly [what: string, write: (stores: OpenedStores) => Promise<unknown>]>([
+  ["a store", ({ ports }) => ports.quotas.recall("one")],
+  ["a counter", (stores) => stores.counter(1_000_000, 60).consume("one", 1)],
+])("leaves a Redis that is a replica since a failover, when %s has met it", async (_what, write) => {
+  const { prefix = "" } = STORES.at(-1) ?? {};
+  const { hostname, port: behind } = new URL(REDIS);
+  let isReplica = false;
+  let connections = 0;
+  const server = createServer((socket) => {
+    const other = connect(Number(behind), hostname);
+    for (const one of [socket, other]) undo.push(async () => void one.on("error", () => {}).destroy());
+    connections++;
+    other.pipe(socket);
+    socket.on("data", (sent) => {
+      if (!isReplica || connections > 1) other.write(sent);
+      else if (sent.includes("QUIT")) socket.end("+OK\r\n");
+      else socket.write("-READONLY You can't write against a read only replica.\r\n");
+    });
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  undo.push(async () => void server.close());
+  const stores = await opened(`redis://127.0.0.1:${(server.address() as AddressInfo).port}`, { prefix });
+  await write(stores);
+  isReplica = true;
+  await expect(write(stores)).rejects.toThrow("READONLY");
+  const isWritten = (): Promise<boolean> =>
+    write(stores).then(
+      () => true,
+      () => false,
+    );
+  await expect.poll(isWritten, { timeout: 10_000 }).toBe(true);
+  expect(connections).toBe(2);
 });
 
 it.skipIf(!redisAnswers)("waits for Redis that was away, and then refuses connections for a while", async () => {

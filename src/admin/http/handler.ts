@@ -17,7 +17,7 @@ import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
 import { type CoreRoutes, plainPrefix } from "../../routes.ts";
-import { isAway } from "../../stores/away.ts";
+import { isPassing } from "../../stores/away.ts";
 import type { CallReader } from "../../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
@@ -146,8 +146,8 @@ export function adminHandler<Context = unknown>(
 const isUnmigrated = (error: unknown): error is Error =>
   error instanceof Error && (error as { readonly code?: unknown }).code === UNMIGRATED;
 
-/** True for the error of a store that is away or has no tables. */
-const isUnusable = (error: unknown): error is Error => isUnmigrated(error) || isAway(error);
+/** True for the error of a store that is away, has run out of time, or has no tables. */
+const isUnusable = (error: unknown): error is Error => isUnmigrated(error) || isPassing(error);
 
 /** Prints a failure: one line for a store that cannot be used, whose stack is that of its client, and the stack for all others. */
 function printFailure(error: unknown): void {

@@ -8,7 +8,7 @@ import { parseEnv } from "node:util";
 import type * as kyselyPackage from "kysely";
 import { manyLines, nearest, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
-import { isAway, SILENT } from "../away.ts";
+import { isAway, isReadOnlyRedis, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
 import { COUNTERS, createRates, type CounterPlace, hasCounters, ratesIn, sweepRates } from "./counters.ts";
 
@@ -221,6 +221,26 @@ function isRefused(error: unknown): error is Error {
   return isAway(error) && (syscall === "connect" || syscall === "getaddrinfo");
 }
 
+/**
+ * Returns a function that looks at each answer, and makes a new connection when the server has become read-only: after a failover, the address
+ * may lead to another server. The client has no such option. It connects again when the server has closed the connection.
+ */
+function leavingReplicas(client: RedisConnection["client"]): <T>(answer: Promise<T>) => Promise<T> {
+  let isLeaving = false;
+  const left = (): void => void (isLeaving = false);
+  return async (answer) => {
+    try {
+      return await answer;
+    } catch (error) {
+      if (!isLeaving && isReadOnlyRedis(error)) {
+        isLeaving = true;
+        client.sendCommand(["QUIT"]).then(left, left);
+      }
+      throw error;
+    }
+  };
+}
+
 /** Switches off the client's command timeout: it would include the time that a command waits for earlier commands. */
 const NO_TIMEOUT = 0;
 
@@ -274,14 +294,18 @@ async function openRedis(
       if (client.isOpen) client.destroy();
       throw error;
     });
+  const heard = forGateway ? leavingReplicas(client) : <T>(answer: Promise<T>) => answer;
+  // The counters run their script by this method.
+  const evaluate = (...script: Parameters<typeof client.eval>) => heard(client.eval(...script));
+  const forCounters: unknown = Object.create(client, { eval: { value: evaluate } });
   return {
     dialect: "redis",
     // The client keeps commands until its server is back, so that each call would wait for the whole timeout of its store.
     client: {
       sendCommand: (args: string[]) =>
-        !client.isReady && isRefused(problem) ? Promise.reject(problem) : client.sendCommand(args),
+        !client.isReady && isRefused(problem) ? Promise.reject(problem) : heard(client.sendCommand(args)),
     },
-    counters: { kind: "redis", client, keyPrefix: `${prefix}:rates` },
+    counters: { kind: "redis", client: forCounters, keyPrefix: `${prefix}:rates` },
     ask,
     async close() {
       // A client that waits for its server would wait for it here as well.
