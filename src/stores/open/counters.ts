@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import type * as kyselyPackage from "kysely";
 import type * as flexiblePackage from "rate-limiter-flexible";
 import { checkOf, integer, MAX_TIMER_MS } from "../../options.ts";
+import { lacksTable } from "../away.ts";
 import type { RateCounter } from "../rate-limits.ts";
 import type { SqlDatabase } from "../sql/index.ts";
 
@@ -33,6 +34,13 @@ const ADVISORY_LOCK = 7_246_001;
 export async function createRates({ sql }: typeof kyselyPackage, db: SqlDatabase, place: CounterPlace): Promise<void> {
   if (place.kind !== "postgres" && place.kind !== "mysql") return;
   const table = sql.table(place.schema ? `${place.schema}.${place.table}` : place.table);
+  try {
+    // A read-only database refuses to make a table also where the table exists.
+    await sql`select 1 from ${table} where 1 = 0`.execute(db);
+    return;
+  } catch (error) {
+    if (!lacksTable(error)) throw error;
+  }
   if (place.kind === "mysql") {
     // Bytes are compared exactly. No key of an index is longer.
     const columns = sql`${sql.ref("key")} varbinary(3072) primary key, points integer not null, expire bigint`;
