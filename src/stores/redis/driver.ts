@@ -350,9 +350,9 @@ export class RedisDriver implements LedgerDriver {
       // A key and its budgets would have different slots, and one script cannot change both.
       if (budgets.length > 0 && scope.keys.length > 0) return this.#exchange({ ...scope, budgets: [] }, []);
       if (budgets.length > 0) throw new Error(ONE_SLOT, { cause: error });
-      if (isInCluster) throw error;
+      if (isInCluster && more.length === 0) throw error;
       this.#isCluster = true;
-      return this.#exchange(scope, [], more);
+      return this.#exchange(scope, []);
     }
   }
 
@@ -449,7 +449,9 @@ export class RedisDriver implements LedgerDriver {
   ): Promise<Stored | undefined> {
     const added = changes.secrets.flatMap(({ before, after }) => (before || !after ? [] : after));
     const writing = new Writing();
+    const removed = changes.secrets.flatMap(({ before, after }) => (before && !after ? before : []));
     const taken: SecretRow[] = [];
+    const ended: SecretRow[] = [];
     const claimed: string[] = [];
     const written = this.#compose(scope, stored, changes, writing);
     const newKeys = changes.keys.flatMap(({ before, after }) => (before || !after ? [] : after));
@@ -466,7 +468,6 @@ export class RedisDriver implements LedgerDriver {
       if (changes.holds.some(({ after }) => after && owners.has(after.id))) return stored;
       for (const { before, after } of this.#isCluster ? changes.holds : [])
         if (before && after?.state === "live") await this.ownerOf(after.id, Number(after.expiresAt) - stored.now);
-      for (const { before, after } of changes.secrets) if (before && !after) await this.#forgetSecret(before.hash);
       for (const secret of added) {
         const { key, changes: count } = written.get(secret.keyId) ?? {};
         const args = [key ?? "", count ?? "0", secret.endsAt ?? ""];
@@ -474,12 +475,16 @@ export class RedisDriver implements LedgerDriver {
           return await this.#read(scope);
         taken.push(secret);
       }
+      for (const secret of this.#isCluster ? removed : []) {
+        ended.push(secret);
+        await this.#endSecret(secret.hash, ENDED);
+      }
       // List a key before it exists: a removal of its budget must find the key.
       for (const { id } of newKeys) await this.#redis.send(this.#index, "ZADD", [this.#index, "0", id]);
       newer = writing.isEmpty ? undefined : await this.#exchange(scope, writing.args, writing.names);
       isDone = newer === undefined;
     } finally {
-      if (!isDone) await this.#undo(taken, claimed, newKeys).catch(() => {});
+      if (!isDone) await this.#undo(taken, ended, claimed, newKeys).catch(() => {});
     }
     if (newer) return newer;
     await this.#finish(changes, written);
@@ -487,13 +492,20 @@ export class RedisDriver implements LedgerDriver {
   }
 
   /** Takes back what was written before a change that was not written. */
-  async #undo(taken: readonly SecretRow[], claimed: readonly string[], keys: readonly KeyRow[]): Promise<void> {
+  async #undo(
+    taken: readonly SecretRow[],
+    ended: readonly SecretRow[],
+    claimed: readonly string[],
+    keys: readonly KeyRow[],
+  ): Promise<void> {
     for (const id of claimed) await this.#redis.run(scripts.UNCLAIM, [this.#owner(id)], []);
-    for (const { hash, keyId } of taken) {
+    // When the connection has broken, the change may have been written.
+    const isListed = async ({ hash, keyId }: SecretRow): Promise<boolean> => {
       const name = this.#secretsOf(keyId);
-      // When the connection has broken, the change may have been written.
-      if (Number(await this.#redis.send(name, "HEXISTS", [name, hash])) === 0) await this.#forgetSecret(hash);
-    }
+      return Number(await this.#redis.send(name, "HEXISTS", [name, hash])) === 1;
+    };
+    for (const secret of taken) if (!(await isListed(secret))) await this.#forgetSecret(secret.hash);
+    for (const secret of ended) if (await isListed(secret)) await this.#endSecret(secret.hash, secret.endsAt);
     for (const { id } of keys) {
       const ledger = this.#ledger(id);
       if (Number(await this.#redis.send(ledger, "EXISTS", [ledger])) === 0)
@@ -504,7 +516,8 @@ export class RedisDriver implements LedgerDriver {
   /** Writes what has other slots in a cluster, after the change itself. */
   async #finish(changes: LedgerChanges, written: ReadonlyMap<string, KeyFields>): Promise<void> {
     for (const { before, after } of changes.secrets)
-      if (before && after) await this.#redis.run(scripts.END_SECRET, [this.#secret(after.hash)], [after.endsAt ?? ""]);
+      if (before && after) await this.#endSecret(after.hash, after.endsAt);
+      else if (before && this.#isCluster) await this.#forgetSecret(before.hash);
     for (const { before, after } of changes.keys) {
       if (!after) continue;
       const { key = "", changes: count = "0" } = written.get(after.id) ?? {};
@@ -569,6 +582,9 @@ export class RedisDriver implements LedgerDriver {
       const { hash, keyId } = after ?? before ?? { hash: "", keyId: "" };
       if (after) writing.sets(this.#secretsOf(keyId), { [hash]: String(after.endsAt ?? "") });
       else writing.commands.push(["HDEL", this.#secretsOf(keyId), hash]);
+      if (after || this.#isCluster) continue;
+      writing.deleted.push(this.#secret(hash));
+      writing.names.push(this.#secret(hash));
     }
     if (scope.keys.length === 0 && changes.secrets.length > 0)
       for (const { before, after } of changes.secrets) {
@@ -645,6 +661,10 @@ export class RedisDriver implements LedgerDriver {
     }
   }
 
+  async #endSecret(hash: string, endsAt: number | null): Promise<void> {
+    await this.#redis.run(scripts.END_SECRET, [this.#secret(hash)], [endsAt ?? ""]);
+  }
+
   async #forgetSecret(hash: string): Promise<void> {
     await this.#redis.send(this.#secret(hash), "DEL", [this.#secret(hash)]);
   }
@@ -656,6 +676,9 @@ const ONE_SLOT = 'In a Redis cluster, budgets need all keys in one slot: set a p
 
 const pause = (tries: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(MAX_PAUSE_MS, 2 ** (tries - TRIES_AT_ONCE))));
+
+/** The end of a secret that is being removed in a cluster, where its slot is not that of its key. It is deleted once the key is changed. */
+const ENDED = 1;
 
 const CLOSED = "closed:";
 const HOLD = "hold:";

@@ -87,6 +87,8 @@ export class Writing {
   /** Further names that must be in the slot of the change. */
   readonly names: string[] = [];
   readonly commands: string[][] = [];
+  /** The names to delete. A Redis without memory takes the rest of a script whose first write deletes. */
+  readonly deleted: string[] = [];
   until: number = NEVER;
   readonly #expected = new Map<string, { readonly fields: string[]; readonly values: string[] }>();
   readonly #sets = new Map<string, string[]>();
@@ -109,7 +111,7 @@ export class Writing {
   }
 
   get isEmpty(): boolean {
-    return this.#sets.size === 0 && this.commands.length === 0;
+    return this.#sets.size === 0 && this.commands.length === 0 && this.deleted.length === 0;
   }
 
   get args(): string[] {
@@ -118,6 +120,7 @@ export class Writing {
     for (const [name, { fields, values }] of this.#expected)
       args.push(name, String(fields.length), ...fields, ...values);
     args.push(String(this.owners.length / 2), ...this.owners);
+    for (const name of this.deleted) args.push("DEL", "1", name);
     for (const [name, pairs] of this.#sets) args.push("HSET", String(pairs.length + 1), name, ...pairs);
     for (const [command = "", ...rest] of this.commands) args.push(command, String(rest.length), ...rest);
     return args;

@@ -373,9 +373,10 @@ if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'ends', ARGV[3]) end
 return 1
 `);
 
-/** Sets the time when a secret expires. KEYS: the secret. ARGV: the time. */
+/** Sets the time when a secret expires. KEYS: the secret. ARGV: the time, or an empty text for a secret that does not expire. */
 export const END_SECRET: Script = scriptOf(`
-if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'ends', ARGV[1]) end
+if ARGV[1] == '' then redis.call('HDEL', KEYS[1], 'ends')
+elseif redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'ends', ARGV[1]) end
 return 1
 `);
 

@@ -94,6 +94,37 @@ describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
       expect(await store.report("team")).toMatchObject({ granted: 6, secrets: 6, metadata: { team: "a" } });
     });
 
+    it("removes secrets on other nodes, and keeps them when the node of the key refuses the change", async () => {
+      const place = { client: connected.client, prefix: `removed-${name.replace(" ", "-")}` };
+      const { store } = redisStoreAt(place);
+      const secrets = Array.from({ length: 6 }, (_, index) => `removed-secret-${index}`);
+      await store.add({ id: "team", apiKey: secrets, granted: 10 });
+      const { client } = connected;
+      let isFull = false;
+      const filling = new Proxy(client, {
+        get(_, field) {
+          const value: unknown = Reflect.get(client, field);
+          if (typeof value !== "function") return value;
+          return async (...args: unknown[]): Promise<unknown> => {
+            if (isFull && args.flat().includes("HSET")) throw new Error("OOM command not allowed.");
+            return Reflect.apply(value, client, args);
+          };
+        },
+      });
+      const refusing = redisStoreAt({ ...place, client: filling }).store;
+      // Tells the store that it is on a cluster.
+      await refusing.reserve({ id: "removed-hold", keyId: "team", atLeast: 1, atMost: 1, leaseMs: 60_000 });
+      isFull = true;
+      await expect(refusing.revoke("team")).rejects.toThrow("OOM");
+      for (const secret of secrets) expect(await store.find(secret)).toMatchObject({ id: "team" });
+      expect(await store.report("team")).toMatchObject({ secrets: 6, revoked: false });
+      await store.rotateSecret("team", "removed-secret-new", 0);
+      await store.removeSecret("removed-secret-new");
+      await store.revoke("team");
+      for (const secret of [...secrets, "removed-secret-new"]) expect(await store.find(secret)).toBeUndefined();
+      expect(await store.report("team")).toMatchObject({ secrets: 0, revoked: true });
+    });
+
     it("lists, sweeps and prunes the keys of all nodes", async () => {
       const { store, advance } = redisStoreAt({ client: connected.client, prefix: `all-${name.replace(" ", "-")}` });
       const ids = Array.from({ length: 12 }, (_, index) => `key-${String(index).padStart(2, "0")}`);

@@ -74,6 +74,24 @@ describe.skipIf(!redisAnswers)("redisQuotaStore, beyond the port", () => {
     expect([found?.name, commands]).toEqual(["Team", ["EVALSHA", "EVAL"]]);
   });
 
+  it("keeps the secrets of a key whose change a full Redis refuses", async () => {
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const full = {
+      async sendCommand(command: string[]): Promise<unknown> {
+        if (command.includes("HSET")) throw new Error("OOM command not allowed when used memory > 'maxmemory'.");
+        return client.sendCommand(command);
+      },
+    };
+    const refusing = redisQuotaStore({ client: full, prefix: place.prefix });
+    await expect(refusing.revoke(keyId)).rejects.toThrow("OOM");
+    await expect(refusing.rotateSecret(keyId, "sk-two", 0)).rejects.toThrow("OOM");
+    expect([await store.find("one"), await store.find("two")]).toMatchObject([{ id: keyId }, undefined]);
+    expect(await store.report(keyId)).toMatchObject({ secrets: 1, revoked: false });
+    expect(await refusing.removeSecret("one"), "needs no memory").toBe(keyId);
+    expect(await store.find("one")).toBeUndefined();
+  });
+
   it("takes a client like Bun's, and rejects what is none", async () => {
     const { client } = place;
     if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
