@@ -473,6 +473,7 @@ function servicesOf(
   print: PrintFailure | undefined,
 ): Services {
   const { quotas, onFailure = failurePrinter(print) } = options;
+  const doubted = { quotas: true };
   return {
     backend: options.backend,
     codeRunner: options.codeRunner,
@@ -495,7 +496,11 @@ function servicesOf(
     countInput: options.countInput ?? "estimate",
     limits,
     clock,
-    onFailure,
+    onFailure(failure) {
+      if (failure.port === "quota-store") doubted.quotas = true;
+      return onFailure(failure);
+    },
+    doubted,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
     telemetry: new Map(formats.flatMap(({ name, telemetry }) => (telemetry ? [[name, telemetry]] : []))),

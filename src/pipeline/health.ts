@@ -1,9 +1,10 @@
 /** The health of a gateway, for the health checks of its host. */
 
 import type { Port } from "../errors.ts";
+import type { CallInfo } from "../ports/call-info.ts";
 import { LATE, within } from "../ports/clock.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
-import { databaseOf, UNMIGRATED } from "../ports/quota-store.ts";
+import { databaseOf, type QuotaRecalls, type QuotaStore, UNMIGRATED } from "../ports/quota-store.ts";
 import { quietly, report } from "./reports.ts";
 import type { Services } from "./services.ts";
 
@@ -17,7 +18,7 @@ export interface HealthOptions<Context = unknown> {
 
 /** The health of a gateway. It can be shown as JSON, and contains no secret. */
 export interface GatewayHealth {
-  /** True when the gateway takes calls: it is not closing, and its quota store is reachable. */
+  /** True when the gateway takes calls: it is not closing, and its quota store answers and takes writes. */
   readonly ready: boolean;
   /** True from the call of `close` on. */
   readonly closing: boolean;
@@ -38,10 +39,11 @@ export interface GatewayHealth {
 /**
  * The state of a store.
  * - `ok`: the store answers, or nothing is known against it. The check asks only the quota store; other stores of the same `openStores` share
- *   its trouble, and so does a rate limiter with its counters.
+ *   its trouble, and so does a rate limiter with its counters. The first check, and those after a failure, also write a recall to the store,
+ *   if it has the verb `recall`: a database that is read-only or full still answers.
  * - `resting`: the store has hung several times in a row, and calls do not wait for it for a while.
  * - `unmigrated`: the store answers, but its tables are not of this release.
- * - `unreachable`: the store has failed, or has not answered in time.
+ * - `unreachable`: the store has failed, takes no writes, or has not answered in time.
  */
 export type StoreHealth = "ok" | "resting" | "unmigrated" | "unreachable";
 
@@ -54,7 +56,7 @@ const FRESH_MS = 1_000;
 /** The time for which a question without an answer is not asked again, in milliseconds: a store that hangs may keep each one. */
 const PENDING_MS = 10_000;
 
-/** The id of a key that no store has: its balance is read, and nothing is written. */
+/** The id of a key that no store has: its balance is read, and only a recall of it is written, which no process heeds. */
 const NO_KEY = "polygate-health";
 
 /** The trouble of a store. */
@@ -130,8 +132,7 @@ export class Health {
 
   /** Resolves with the trouble of the quota store, if any. Asks again when the last answer is too old. */
   #ask(context: unknown): Promise<Trouble | undefined> {
-    const { clock, quotas } = this.#services;
-    const now = clock.now();
+    const now = this.#services.clock.now();
     // A runtime that hands a context to each request, as Workers do, does not let one request wait for another's.
     const keptMs = this.#isPending ? PENDING_MS : FRESH_MS;
     if (context === undefined && this.#asked && now >= this.#askedAt && now < this.#askedAt + keptMs)
@@ -139,14 +140,29 @@ export class Health {
     this.#askedAt = now;
     this.#isPending = true;
     const call = { requestId: NO_KEY, context, headers: new Headers(), clientAddress: undefined };
-    const asked = new Promise((resolve) => resolve(quotas.balance(NO_KEY, call)));
-    const answered = asked
+    const answered = this.#probe(call)
       .then(() => undefined, troubleOf)
       .finally(() => {
         if (this.#asked === answered) this.#isPending = false;
       });
     this.#asked = answered;
     return answered;
+  }
+
+  /** Reads from the quota store, and writes to it while there is doubt of its writes. Rejects when the store fails. */
+  async #probe(call: CallInfo): Promise<void> {
+    const { doubted } = this.#services;
+    // The cast is safe: a store may have more verbs than its port.
+    const quotas = this.#services.quotas as QuotaStore & Partial<QuotaRecalls>;
+    await quotas.balance(NO_KEY, call);
+    if (!doubted.quotas || !quotas.recall) return;
+    doubted.quotas = false;
+    try {
+      await quotas.recall(NO_KEY);
+    } catch (error) {
+      doubted.quotas = true;
+      throw error;
+    }
   }
 }
 
@@ -159,15 +175,19 @@ const late = (timeoutMs: number): Trouble => ({
 /** The codes of the errors of systems, such as ECONNREFUSED, and of databases, such as 28P01. They contain no secret. */
 const CODE = /^(?:E[A-Z_]{2,40}|[0-9A-Z]{5})$/;
 
+/** The first words of Redis for a server that takes no writes. */
+const REDIS_CODE = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)(?= )/;
+
 function troubleOf(thrown: unknown): Trouble {
   const { code, message } = quietly(() => {
     const { code, message } = thrown as { readonly code?: unknown; readonly message?: unknown };
     return { code, message: String(message) };
   }) ?? { code: undefined, message: "" };
   if (code === UNMIGRATED) return { state: "unmigrated", reason: message, thrown };
-  const named = typeof code === "string" && CODE.test(code) ? ` (${code})` : "";
-  const words = named && MEANINGS.find(([codes]) => codes.test(code as string))?.[1];
-  return { state: "unreachable", reason: `The store has failed${words ? `: ${words}` : ""}${named}.`, thrown };
+  const named = typeof code === "string" && CODE.test(code) ? code : REDIS_CODE.exec(message)?.[0];
+  const words = named && MEANINGS.find(([codes]) => codes.test(named))?.[1];
+  const reason = `The store has failed${words ? `: ${words}` : ""}${named ? ` (${named})` : ""}.`;
+  return { state: "unreachable", reason, thrown };
 }
 
 /** The well-known codes, in words. */
@@ -176,6 +196,9 @@ const MEANINGS: readonly (readonly [codes: RegExp, words: string])[] = [
   [/^28|^ER_ACCESS_DENIED/, "the user or the password is wrong"],
   [/^ECONNREFUSED/, "nobody answers at its address"],
   [/^ENOTFOUND/, "the name of its host is unknown"],
+  [/^25006|READ_?ONLY|^ER_OPTION_PREVENTS/, "the database is read-only"],
+  [/^53100|^ER_DISK_FULL|^ER_RECORD_FILE_FULL|^MISCONF/, "its disk is full"],
+  [/^OOM/, "its memory is full"],
 ];
 
 /** Returns the state of the backend's upstreams; none when the backend does not tell it, or fails, and no entry that names no route. */

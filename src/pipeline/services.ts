@@ -48,6 +48,8 @@ export interface Services {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly onFailure: OnFailure;
+  /** True in `quotas` until a health check has seen the quota store write: from the start on, and after each failure of the store. */
+  readonly doubted: { quotas: boolean };
   readonly onCall: OnCall | undefined;
   readonly observer: Observer | undefined;
   /** The names of the formats for the observer, by format. */

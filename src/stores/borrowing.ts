@@ -191,6 +191,11 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     return { ...corrected, used: balance.used + balance.available - corrected.available };
   }
 
+  /** Writes to the store, for the health of a gateway. */
+  recall(keyId: string): Promise<void> {
+    return this.#store.recall(keyId);
+  }
+
   borrowed(keyId: string): BorrowedUnits {
     this.#now();
     const blocks = Array.from(this.#keys.get(keyId)?.blocks ?? []);

@@ -14,6 +14,7 @@ import {
   type MemoryQuotaStore,
   memoryQuotaStore,
   type ModelBackend,
+  type QuotaRecalls,
   type QuotaStore,
   type ReplayStore,
   type ResponseStore,
@@ -39,7 +40,7 @@ export type Setup = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
   readonly responses?: (clock: ManualClock) => ResponseStore;
 };
 
-export type Around = (store: MemoryQuotaStore, clock: ManualClock) => Partial<QuotaStore>;
+export type Around = (store: MemoryQuotaStore, clock: ManualClock) => Partial<QuotaStore & QuotaRecalls>;
 
 export interface Send {
   readonly body?: object | string | ReadableStream;

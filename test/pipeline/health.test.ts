@@ -1,7 +1,7 @@
 /** The health of a gateway: its stores, its settlements, its upstreams, and its calls. */
 
 import { DatabaseSync } from "node:sqlite";
-import { Kysely } from "kysely";
+import { Kysely, sql } from "kysely";
 import { describe, expect, it } from "vitest";
 import {
   borrowingQuotaStore,
@@ -11,6 +11,7 @@ import {
   memoryQuotaStore,
   memoryReplayStore,
   type ModelBackend,
+  type QuotaStore,
 } from "../../src/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { migrate, nodeSqliteDialect, type SqlDatabase, sqlQuotaStore } from "../../src/stores/sql/index.ts";
@@ -157,10 +158,18 @@ describe("a gateway", () => {
       ["ER_BAD_DB_ERROR", ": the database does not exist (ER_BAD_DB_ERROR)"],
       ["ENOTFOUND", ": the name of its host is unknown (ENOTFOUND)"],
       ["57014", " (57014)"],
+      ["25006", ": the database is read-only (25006)"],
+      [
+        "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",
+        ": the database is read-only (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION)",
+      ],
+      ["53100", ": its disk is full (53100)"],
     ]) {
       error = Object.assign(new Error("password"), { code });
       expect(await reason()).toBe(`The store has failed${words}.`);
     }
+    error = new Error("OOM command not allowed when used memory > 'maxmemory'.");
+    expect(await reason()).toBe("The store has failed: its memory is full (OOM).");
     error = Object.assign(new Error("odd"), { code: "postgres://user:secret@host" });
     expect(await reason()).toBe("The store has failed.");
     error = undefined;
@@ -194,6 +203,57 @@ describe("a gateway", () => {
     expect(await check(undefined)).toBe(2);
     expect(await check(hung)).toBe(3);
     expect(failures[2]?.text).toContain("has not answered a health check within 1000 ms");
+  });
+
+  it("is not ready while its store takes no writes: at the start, and after a failed call until a write succeeds", async () => {
+    const full = new Error("READONLY You can't write against a read only replica.");
+    let isFull = true;
+    let written = 0;
+    const { gateway, send, clock } = opened({
+      around: (store) => ({
+        reserve: (hold) => (isFull ? Promise.reject(full) : store.reserve(hold)),
+        recall: () => (isFull ? Promise.reject(full) : Promise.resolve(void written++)),
+      }),
+    });
+    const check = async () => {
+      await clock.advance(1_000);
+      const { ready, reasons } = await gateway.health();
+      return [ready, reasons["quota-store"], written];
+    };
+    const refused = [false, "The store has failed: the database is read-only (READONLY)."];
+    expect(await check()).toEqual([...refused, 0]);
+    expect(await check()).toEqual([...refused, 0]);
+    isFull = false;
+    expect(await check()).toEqual([true, undefined, 1]);
+    expect(await check(), "writes only in doubt").toEqual([true, undefined, 1]);
+    isFull = true;
+    expect((await send()).status).toBe(503);
+    expect(await check()).toEqual([...refused, 1]);
+    isFull = false;
+    expect(await check()).toEqual([true, undefined, 2]);
+    expect(await check()).toEqual([true, undefined, 2]);
+  });
+
+  it("is not ready while a database takes no writes, also behind borrowed units", async () => {
+    const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
+    const common = { backend: speaking(WORD), onFailure: () => {} };
+    const health = async (quotas: QuotaStore) => (await createGateway({ ...common, quotas }).health()).ready;
+    const { quotas } = stores.ports;
+    const both = [quotas, borrowingQuotaStore(quotas)];
+    await sql`PRAGMA query_only = ON`.execute(stores.db);
+    expect(await Promise.all(both.map(health))).toEqual([false, false]);
+    await sql`PRAGMA query_only = OFF`.execute(stores.db);
+    expect(await Promise.all(both.map(health))).toEqual([true, true]);
+    await stores.close();
+  });
+
+  it("stays ready when its store fails for one key alone, and writes again", async () => {
+    const { gateway, send, clock } = opened({
+      around: () => ({ reserve: () => Promise.reject(new Error("The key one is spoilt.")), recall: async () => {} }),
+    });
+    expect((await send()).status).toBe(503);
+    await clock.advance(1_000);
+    expect(await gateway.health()).toMatchObject({ ready: true, reasons: {} });
   });
 
   it("names a store whose tables are missing, and is ready once they are migrated", async () => {
