@@ -41,9 +41,18 @@ const AWAY_MESSAGES =
 const REDIS_AWAY =
   /(?:^|[ :]-)(?:LOADING|READONLY|OOM|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|ERR max number of clients) /;
 
-/** True for the answer of a Redis that is read-only. */
-export const isReadOnlyRedis = (error: unknown): boolean =>
-  error instanceof Error && /(?:^|[ :]-)READONLY /.test(error.message);
+const READ_ONLY_CODES: ReadonlySet<unknown> = new Set([
+  "25006",
+  "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",
+  "ER_OPTION_PREVENTS_STATEMENT",
+  "ER_READ_ONLY_MODE",
+]);
+
+/** True for the answer of a server that is read-only, as a primary is after a failover. The same address may lead to another server by now. */
+export function isReadOnly(error: unknown): boolean {
+  const { code, message } = Object(error) as Readonly<Record<"code" | "message", unknown>>;
+  return READ_ONLY_CODES.has(code) || (code === undefined && /(?:^|[ :]-)READONLY /.test(String(message)));
+}
 
 /**
  * True when a server cannot be reached, has not finished its start, or takes no writes for now; false when it has answered with a refusal, such

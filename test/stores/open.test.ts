@@ -397,6 +397,18 @@ describe.each(STORES.filter(({ name }) => name !== "Redis"))(
   },
 );
 
+for (const { name, available, place, readOnly } of [
+  { ...STORES[1], readOnly: "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY" },
+  { ...STORES[2], readOnly: "SET SESSION TRANSACTION READ ONLY" },
+])
+  it.skipIf(!available)(`leaves a connection to ${name} that has become read-only`, async () => {
+    const stores = await opened((await place?.()) ?? "", { connections: 1 });
+    const { quotas } = stores.ports;
+    await sql.raw(readOnly).execute(stores.db);
+    await expect(quotas.add({ id: "one" })).rejects.toThrow(/read.only/i);
+    expect(await quotas.add({ id: "one" })).toBe("one");
+  });
+
 it.skipIf(!answers("postgres"))("opens a read-only PostgreSQL, with its tables or while it has none", async () => {
   const { address, remove } = await newPostgres();
   undo.push(remove);

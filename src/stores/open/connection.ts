@@ -8,7 +8,7 @@ import { parseEnv } from "node:util";
 import type * as kyselyPackage from "kysely";
 import { manyLines, nearest, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
-import { isAway, isReadOnlyRedis, SILENT } from "../away.ts";
+import { isAway, isReadOnly, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
 import { COUNTERS, createRates, type CounterPlace, hasCounters, ratesIn, sweepRates } from "./counters.ts";
 
@@ -97,6 +97,7 @@ export async function connect(address: string, options: ConnectOptions): Promise
       return openSql("mysql", kysely, prefix, async () => {
         const uri = address.replace(/^mariadb:/, "mysql:");
         const pool = mysql2.createPool({ uri, connectionLimit: connections });
+        pool.on("connection", leavingReadOnly);
         const { pathname } = new URL(uri);
         const rates = { schema: decodeURIComponent(pathname.slice(1)), ...ratesIn(prefix) };
         return [new kysely.MysqlDialect({ pool }), { kind: "mysql", pool, ...rates }];
@@ -110,6 +111,29 @@ export async function connect(address: string, options: ConnectOptions): Promise
         `The address of the store must be sqlite:FILE, postgres://…, mysql://… or redis://…${meantBy(kind, address)}`,
       );
   }
+}
+
+/** The part of a connection of `mysql2` that is wrapped. */
+interface MysqlConnection {
+  query(...given: readonly unknown[]): unknown;
+  release(): void;
+  destroy(): void;
+}
+
+/** Lets a connection end when Kysely gives it back, if its server has become read-only. The pool then makes a new one. */
+function leavingReadOnly(connection: MysqlConnection): void {
+  const [query, release] = [connection.query.bind(connection), connection.release.bind(connection)];
+  let isStale = false;
+  connection.query = (...given) => {
+    const heard: unknown = given.at(-1);
+    // Queries of the pool itself have no function.
+    if (typeof heard !== "function") return query(...given);
+    return query(...given.slice(0, -1), (error: unknown, ...found: readonly unknown[]) => {
+      isStale ||= isReadOnly(error);
+      heard(error, ...found);
+    });
+  };
+  connection.release = () => (isStale ? connection.destroy() : release());
 }
 
 const SERVERS: ReadonlySet<string> = new Set(["postgres", "postgresql", "mysql", "mariadb", "redis", "rediss"]);
@@ -232,7 +256,7 @@ function leavingReplicas(client: RedisConnection["client"]): <T>(answer: Promise
     try {
       return await answer;
     } catch (error) {
-      if (!isLeaving && isReadOnlyRedis(error)) {
+      if (!isLeaving && isReadOnly(error)) {
         isLeaving = true;
         client.sendCommand(["QUIT"]).then(left, left);
       }

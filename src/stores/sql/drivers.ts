@@ -11,6 +11,7 @@ import {
   type SqliteStatement,
 } from "kysely";
 import { assertMethods, assertOptions } from "../../options.ts";
+import { isReadOnly } from "../away.ts";
 import { plannedNameOf } from "./database.ts";
 
 /** The part of a `pg` connection that the dialect uses beside Kysely's. */
@@ -61,13 +62,13 @@ export function nodePostgresDialect(pool: NodePostgresPool, options: NodePostgre
   pool.on("connect", (client) => {
     if (!client.listeners("error").includes(ignore)) client.on("error", ignore);
   });
-  return new PostgresDialect({ pool: planOnce ? planningPool(pool) : pool });
+  return new PostgresDialect({ pool: wrappedPool(pool, planOnce) });
 }
 
 const ignore = (): void => {};
 
-/** Wraps a pool, so that its connections keep the store's statements planned. */
-function planningPool(pool: NodePostgresPool): PostgresPool {
+/** Wraps a pool, so that its connections keep the store's statements planned, and end once their server has become read-only. */
+function wrappedPool(pool: NodePostgresPool, planOnce: boolean): PostgresPool {
   // Kysely identifies a connection by its object, so a connection must always have the same wrapper.
   const wrappers = new WeakMap<NodePostgresClient, PostgresPoolClient>();
   return {
@@ -78,18 +79,21 @@ function planningPool(pool: NodePostgresPool): PostgresPool {
     async connect() {
       const client = await pool.connect();
       let wrapper = wrappers.get(client);
-      if (!wrapper) wrappers.set(client, (wrapper = new PlanningClient(client)));
+      if (!wrapper) wrappers.set(client, (wrapper = new WrappedClient(client, planOnce)));
       return wrapper;
     },
     end: () => pool.end(),
   };
 }
 
-class PlanningClient implements PostgresPoolClient {
+class WrappedClient implements PostgresPoolClient {
   readonly #client: NodePostgresClient;
+  readonly #planOnce: boolean;
+  #isStale = false;
 
-  constructor(client: NodePostgresClient) {
+  constructor(client: NodePostgresClient, planOnce: boolean) {
     this.#client = client;
+    this.#planOnce = planOnce;
   }
 
   /** 0 when `pg` does not know the id: Kysely then asks the server. */
@@ -103,13 +107,24 @@ class PlanningClient implements PostgresPoolClient {
     query: string | PostgresCursor<R>,
     values: readonly unknown[] = [],
   ): Promise<PostgresQueryResult<R>> | PostgresCursor<R> {
-    if (typeof query !== "string") return this.#client.query(query);
-    const name = plannedNameOf(query);
-    return name === undefined ? this.#client.query(query, values) : this.#client.query({ name, text: query, values });
+    return typeof query === "string" ? this.#asked(query, values) : this.#client.query(query);
   }
 
+  async #asked<R>(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+    const name = this.#planOnce ? plannedNameOf(text) : undefined;
+    try {
+      return await (name === undefined
+        ? this.#client.query<R>(text, values)
+        : this.#client.query<R>({ name, text, values }));
+    } catch (error) {
+      this.#isStale ||= isReadOnly(error);
+      throw error;
+    }
+  }
+
+  /** Ends the connection to a server that has become read-only: a new one may lead to the primary. */
   release(destroy?: boolean): void {
-    this.#client.release(destroy);
+    this.#client.release(destroy || this.#isStale);
   }
 }
 
