@@ -6,6 +6,7 @@ import { APICallError } from "ai";
 import { APIError as OpenAIError } from "openai";
 import * as converse from "../../src/clouds/converse/conversions.ts";
 import { GATEWAY_ERROR_CODES, GatewayError, type GatewayErrorCode } from "../../src/errors.ts";
+import { createGateway } from "../../src/every-format.ts";
 import * as chatCompletions from "../../src/formats/chat-completions/conversions.ts";
 import * as generateContent from "../../src/formats/generate-content/conversions.ts";
 import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/embed.ts";
@@ -16,6 +17,7 @@ import * as responses from "../../src/formats/responses/conversions.ts";
 import type { ConversionRule } from "../../src/formats/shared/conversions.ts";
 import * as openai from "../../src/formats/shared/errors.ts";
 import { EMBEDDINGS_CONVERSIONS } from "../../src/formats/shared/openai-embeddings.ts";
+import { memoryQuotaStore } from "../../src/stores/memory.ts";
 import { wrapped } from "./wrapped.ts";
 
 /** The conversions of fields by the field's name. */
@@ -49,16 +51,40 @@ function errorRow(code: GatewayErrorCode): string[] {
   ];
 }
 
-/** Returns the bodies of an error, in the order of the columns. */
-function errorBodies(): string[] {
-  const error = new GatewayError("invalid_request", "max_tokens: must be at least 1", { path: ["max_tokens"] });
-  const bodies = [
-    messagesErrors.encodeError(error, "req_0"),
-    generateContentErrors.encodeError(error),
-    openai.encodeError(error),
-  ];
-  return bodies.map((body) => `\`\`\`json\n${JSON.stringify(body, undefined, 2)}\n\`\`\``);
+/** Returns the bodies of the errors that a gateway sends for an output limit of 0. */
+async function errorBodies(): Promise<string[]> {
+  const backend = {
+    async *chat() {
+      yield "Never.";
+    },
+  };
+  const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-docs" }]) });
+  const headers = {
+    authorization: "Bearer sk-docs",
+    "content-type": "application/json",
+    "anthropic-version": "2023-06-01",
+  };
+  const messages = [{ role: "user", content: "Hello" }];
+  const contents = [{ role: "user", parts: [{ text: "Hello" }] }];
+  const calls = [
+    ["v1/messages", { model: "any", max_tokens: 0, messages }],
+    ["v1beta/models/any:generateContent", { contents, generationConfig: { maxOutputTokens: 0 } }],
+    ["v1/chat/completions", { model: "any", max_tokens: 0, messages }],
+  ] as const;
+  const bodies: string[] = [];
+  for (const [path, call] of calls) {
+    const request = { method: "POST", headers, body: JSON.stringify(call) };
+    const answer = await gateway.fetch(new Request(`http://localhost/${path}`, request));
+    if (answer.status !== 400) throw new Error(`${path} answers ${answer.status}.`);
+    const body = { ...((await answer.json()) as object) };
+    if ("request_id" in body) body.request_id = "req_0";
+    bodies.push(`\`\`\`json\n${JSON.stringify(body, undefined, 2)}\n\`\`\``);
+  }
+  await gateway.close();
+  return bodies;
 }
+
+const bodies = await errorBodies();
 
 /** An error as the clients of a format get it: the status, and the names in its body. */
 interface OnTheWire {
@@ -236,9 +262,9 @@ ${sdkClasses()}
 
 ## Bodies
 
-The error of a wrong field in messages, in generate content, and in OpenAI's formats:
+The error of a wrong field in messages, in generate content, and in OpenAI's formats, here of an output limit of 0:
 
-${errorBodies().join("\n\n")}
+${bodies.join("\n\n")}
 
 In a stream that has begun, such a body is an \`event: error\` in messages, the last piece in generate content, the last frame in
 chat completions, and the event \`error\` before \`response.failed\` in responses.
