@@ -17,6 +17,7 @@ export interface BunServer {
 /** A `fetch` function for `Bun.serve`. */
 export type BunHandler<Server extends BunServer> = (request: Request, server: Server) => Response | Promise<Response>;
 
+/** The options of the handler for `Bun.serve`. */
 export interface BunMountOptions<Server extends BunServer, Context = unknown> extends MountOptions {
   /** Answers the routes that the gateway does not own. Default: the 404 of `wrongAddress`. */
   readonly fallback?: BunHandler<Server>;

@@ -11,6 +11,7 @@ assertNodeVersion();
 /** A handler for `Deno.serve`. */
 export type DenoHandler<Info> = (request: Request, info: Info) => Response | Promise<Response>;
 
+/** The options of the handler for `Deno.serve`. */
 export interface DenoMountOptions<Info, Context = unknown> extends MountOptions {
   /** Answers the routes that the gateway does not own. Default: the 404 of `wrongAddress`. */
   readonly fallback?: DenoHandler<Info>;

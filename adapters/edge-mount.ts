@@ -19,6 +19,7 @@ export type EdgeHandler<Platform extends readonly unknown[]> = (
   ...platform: Platform
 ) => Response | Promise<Response>;
 
+/** The options of the handler for Workers and other runtimes at the edge. */
 export interface EdgeMountOptions<Platform extends readonly unknown[], Context = unknown> extends MountOptions {
   /** Answers the routes that the gateway does not own. Default: the 404 of `wrongAddress`. */
   readonly fallback?: EdgeHandler<Platform>;

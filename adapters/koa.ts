@@ -41,6 +41,7 @@ export interface KoaDefaultContext extends KoaContext {
 /** A middleware for Koa's `app.use`. */
 export type KoaMiddleware = (context: KoaContext, next: () => Promise<unknown>) => Promise<void>;
 
+/** The options of the middleware for Koa. */
 export interface KoaMiddlewareOptions<
   Context = unknown,
   Ctx extends KoaContext = KoaDefaultContext,

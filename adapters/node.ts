@@ -21,6 +21,7 @@ assertNodeVersion();
 /** A handler for `http.createServer`; with a third argument, a middleware in Connect's form. */
 export type NodeHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: Error) => void) => void;
 
+/** The options of the handler for `http.createServer`, Express and other servers on Node. */
 export interface NodeHandlerOptions<
   Context = unknown,
   Req extends IncomingMessage = IncomingMessage,

@@ -15,6 +15,7 @@ assertNodeVersion();
 /** A listener for the event `upgrade` of Node's http server. */
 export type UpgradeHandler = (this: Server | void, req: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
+/** The options of the handler of upgrades to WebSockets. */
 export interface UpgradeHandlerOptions<Context = unknown> extends MountOptions {
   /** Makes the host's own context for a message. The backend and the stores receive it as `call.context`. */
   readonly context?: (req: IncomingMessage) => Context;

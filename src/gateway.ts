@@ -142,7 +142,7 @@ export interface CoreOptions {
  */
 export type CoreGatewayOptions<Context = unknown> = CommonOptions<Context> & CoreOptions;
 
-/** The options of every adapter. */
+/** The options that all adapters share. */
 export interface MountOptions {
   /**
    * The path of the gateway, when the host does not remove the path itself: `/ai`. Must be a plain path that begins with a slash;

@@ -362,7 +362,10 @@ export interface AnswerStream<Event> extends Keeping<Event> {
 export interface CodecOptions {
   /** The name of the output limit in chat completions. Default: `max_completion_tokens`, which old local servers do not know. */
   readonly outputLimitField?: "max_completion_tokens" | "max_tokens";
-  /** Returns how a model's reasoning is controlled, given the upstream's name of the model. Default: by the names that are known. */
+  /**
+   * Returns the control that requests have over a model's reasoning: `none`, `budget`, `effort` or `any`. Takes the upstream's name of the
+   * model. Default: by the names that are known.
+   */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
   /**
    * The treatment of earlier reasoning that another provider has made: it is left out (`drop`, the default), or sent as text. `pass` is for

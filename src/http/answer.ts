@@ -96,11 +96,8 @@ export interface CorsOptions {
   credentials?: boolean;
   /** The seconds that a browser may remember a preflight. Default: the browser's own time. */
   maxAge?: string | false;
-  /** The answer to a preflight. */
-  preflight?: {
-    /** Default: 204. */
-    statusCode?: number;
-  };
+  /** `statusCode` is the status of the answer to a preflight. Default: 204. */
+  preflight?: { statusCode?: number };
 }
 
 /** The gateway's end of a WebSocket, as a mount gives it. After `close`, and once the client is gone, its methods do nothing. */

@@ -157,8 +157,9 @@ export interface StartEvent {
   readonly usage?: Partial<Usage>;
 }
 
-/** The number of the candidate, for a request that asks for several. Default: 0, the first. */
+/** An event of one candidate. */
 interface OfCandidate {
+  /** The number of the candidate, for a request that asks for several. Default: 0, the first. */
   readonly candidate?: number;
 }
 
@@ -201,7 +202,7 @@ export const textOfRun = (frames: Frames): string | undefined => frames[TEXT];
 
 /**
  * A piece of an answer in its provider's own format, together with neutral events of the same content. An encoder of the same format passes
- * `frames` on unchanged, or the `body` of a complete answer. An encoder of another format encodes `events`. Only `events` are counted.
+ * `frames`, each `{ event?, data }`, on unchanged, or the `body` of a complete answer. An encoder of another format encodes `events`. Only `events` are counted.
  */
 export type NativeEvent = {
   readonly type: "native";
@@ -307,7 +308,7 @@ export type AnswerEvent =
   | ({ readonly type: "prompt-feedback" } & PromptFeedback)
   | {
       readonly type: "finish";
-      /** The end of each candidate, by its number from 0. */
+      /** The end of each candidate, by its number from 0: `{ candidate, reason, stopSequence }`. */
       readonly endings: readonly [Ending, ...Ending[]];
       readonly usage: Usage;
       /** The end in its provider's own format: the last frames, or the body of a complete answer. */

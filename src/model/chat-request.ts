@@ -7,6 +7,7 @@ export const CHAT = "chat";
 
 /** A request for the next assistant message. The backend chooses the value of an absent field. */
 export interface ChatRequest {
+  /** The model that the caller asked for, or that a hook or a route chose. */
   readonly model: string;
   /**
    * The turns, in order. Two turns in sequence never have the same role. An assistant turn at the end is a prefill: the answer continues
@@ -15,7 +16,9 @@ export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
   /** Instructions before the conversation. */
   readonly system: readonly TextPart[];
+  /** The tools that the model may call; empty without tools. */
   readonly tools: readonly Tool[];
+  /** Limits the choice of tools. */
   readonly toolChoice?: ToolChoice;
   /** The most tokens of the answer, reasoning included. The gateway lowers this limit if the key's quota does not cover it. */
   readonly maxOutputTokens: number;
@@ -26,26 +29,35 @@ export interface ChatRequest {
    * does not reason may refuse the higher limit.
    */
   readonly maxAnswerTokens?: number;
+  /** The randomness of the choice of tokens, from 0. */
   readonly temperature?: number;
+  /** Chooses only among the likeliest tokens whose probabilities add up to this, from 0 to 1. */
   readonly topP?: number;
+  /** Chooses only among this many likeliest tokens. */
   readonly topK?: number;
   /** Texts at which the answer ends. They are not part of the answer. */
   readonly stopSequences: readonly string[];
+  /** The wanted reasoning. */
   readonly reasoning?: Reasoning;
+  /** The required form of the answer. Default: text. */
   readonly responseFormat?: ResponseFormat;
   /** The number of answers, from 1. The events of an answer name it by `candidate`; absent means the first. */
   readonly candidateCount?: number;
   /** The seed of the random choices. Requests with the same seed get the same answer, as far as the model can repeat it. */
   readonly seed?: number;
+  /** Lowers the probability of tokens that have occurred, when above 0. */
   readonly presencePenalty?: number;
+  /** Lowers the probability of tokens by how often they have occurred, when above 0. */
   readonly frequencyPenalty?: number;
   /** Asks for the log probabilities of the chosen tokens, and of the `top` most likely tokens at each step. */
   readonly logprobs?: { readonly top: number };
   /** The allowed modalities of the answer. */
   readonly modalities?: readonly OutputModality[];
+  /** The voice of a spoken answer. */
   readonly speech?: Speech;
   /** The resolution at which the model reads media. A higher resolution costs more tokens. */
   readonly mediaResolution?: "low" | "medium" | "high";
+  /** The thresholds of harm, by category. */
   readonly safety?: readonly SafetySetting[];
   /** The name of content in the provider's cache. */
   readonly cachedContent?: string;
@@ -127,9 +139,11 @@ export type Role = "system" | "user" | "assistant";
 
 /** A turn of the conversation. */
 export interface ChatMessage {
+  /** The speaker. */
   readonly role: Role;
   /** Distinguishes participants that have the same role. */
   readonly name?: string;
+  /** The content, in order. */
   readonly parts: readonly Part[];
 }
 
@@ -316,8 +330,8 @@ export interface ProviderTool {
 }
 
 /**
- * Limits the model's choice of tools. `required`: the model must call a tool. `tool`: the model must call the named tool. `parallel:
- * false`: an answer has at most one call. `names`: the model may call only these tools. The name of the tool that runs code is
+ * Limits the model's choice of tools. `required`: the model must call a tool. `tool`: the model must call the named tool. With
+ * `parallel` false, an answer has at most one call. `names`: the model may call only these tools. The name of the tool that runs code is
  * `code_interpreter`.
  */
 export type ToolChoice =

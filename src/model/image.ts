@@ -14,7 +14,9 @@ export type ImageMediaType = "image/png" | "image/jpeg" | "image/webp";
 
 /** A request for images. The backend chooses the value of an absent field. */
 export interface ImageRequest {
+  /** The model that the caller asked for. An alias is replaced by the model's own name. */
   readonly model: string;
+  /** The operation. */
   readonly operation: ImageOperation;
   /** The image to draw, or the change to make; empty for variations. */
   readonly prompt: string;
@@ -24,18 +26,25 @@ export interface ImageRequest {
   readonly mask?: ImageFile;
   /** The number of images, from 1. */
   readonly count: number;
-  /** Such as `1024x1024`, in pixels; `auto` leaves it to the backend. */
+  /** The size, such as `1024x1024`, in pixels; `auto` leaves it to the backend. */
   readonly size: string;
+  /** The quality, in the word of the model, such as `high`. */
   readonly quality?: string;
+  /** The style, in the word of the model, such as `vivid`. */
   readonly style?: string;
+  /** The background of the image. */
   readonly background?: "transparent" | "opaque" | "auto";
+  /** The file format of finished images. */
   readonly outputFormat?: "png" | "jpeg" | "webp";
   /** The compression of jpeg and webp, from 0 to 100 percent. */
   readonly outputCompression?: number;
+  /** The strictness of the model's own moderation. */
   readonly moderation?: "low" | "auto";
+  /** The likeness to the originals. */
   readonly inputFidelity?: "high" | "low";
   /** The number of unfinished images that the caller wants to see, from 0. */
   readonly partialImages?: number;
+  /** The form in which the caller gets the images. The gateway itself makes links of the yielded images. */
   readonly delivery: ImageDelivery;
   /** An opaque identifier of the end user, for abuse monitoring. */
   readonly endUser?: string;

@@ -15,7 +15,9 @@ export interface CodeRunner {
 
 /** A complete piece of code. */
 export interface CodeToRun {
+  /** The language of the code. */
   readonly language: "python";
+  /** The text of the code. */
   readonly code: string;
 }
 

@@ -52,9 +52,9 @@ export interface HookStep {
  */
 export interface Hook<Context = unknown> {
   /**
-   * Runs when the key and its model are known, before quota is held and the backend is asked. Returns the request to go on with, or
-   * nothing to keep the request. Also runs for a request whose tokens are only counted. A change of `request` in
-   * place is a failure of the hook. A GatewayError that it throws refuses the call with its code and message, at no charge.
+   * Runs when the key and its model are known, before quota is held and the backend is asked. Returns a changed request, or nothing to keep
+   * the request. Also runs for a request whose tokens are only counted. A change of `request` in place is a failure of the hook. A thrown
+   * GatewayError refuses the call with its code and message, at no charge.
    *
    * A changed request is sent to the backend in the neutral form, so fields that only the caller's own format has are dropped; a change of
    * `model` alone keeps them. The key's permission is checked for the model that the caller named, not for a model that a hook chooses.
@@ -64,18 +64,17 @@ export interface Hook<Context = unknown> {
     call: HookCall<Context>,
   ): HookRequest | undefined | void | Promise<HookRequest | undefined | void>;
   /**
-   * Needs `withDuring` of `polygate/hooks`. Runs for each piece of a chat or image answer, behind the count of the piece and before the caller sees it. Returns its decision. One
-   * piece at a time: the next waits until the decision is made, and so does the backend. A change of `event` in place changes nothing.
+   * Decides on each piece of a chat or image answer, after the piece is counted and before the caller sees it. Needs `withDuring` of
+   * `polygate/hooks`. The next piece, and the backend, wait for the decision. A change of `event` in place changes nothing.
    *
-   * The caller is charged for what the model has made, whatever is shown. What is shown is also what `after` sees, what a repeated request
-   * gets, and what a kept response holds. Usage cannot be changed, and the `finish` always goes on. A changed text of reasoning loses its
-   * signature, because its maker would refuse it.
+   * The caller is charged for all that the model has made. The shown pieces are also those of `after`, of a repeated request and of a kept
+   * response. Usage cannot be changed, and the `finish` is always sent. A changed text of reasoning loses its signature, which its maker
+   * would refuse.
    *
-   * A GatewayError that it throws ends the answer with its code and message: as the status of the answer if nothing was sent before, otherwise
-   * as the error of the stream.
+   * A thrown GatewayError ends the answer with its code and message: as its status, or as an error in a stream that has begun.
    *
-   * The answer of such a call is written anew from its pieces, also for a caller in the upstream's own format: fields that only this format has
-   * are dropped, and noted in the record.
+   * The answer is written anew from its pieces, also in the upstream's own format. Fields that only this format has are dropped, and noted
+   * in the record.
    *
    * @param held The pieces that this hook holds, the oldest first.
    */
@@ -151,7 +150,9 @@ export interface HookAnswer<Context = unknown> {
 
 /** A tool call of an answer. */
 export interface HookToolCall {
+  /** The id of the call. */
   readonly id: string;
+  /** The name of the tool. */
   readonly name: string;
   /** The arguments: an object, or the text that the model wrote when it is no JSON object. */
   readonly input: JsonObject | string;

@@ -134,7 +134,7 @@ export interface CallRecord<Context = unknown> {
    * limit of the request was covered.
    */
   readonly affordedOutputTokens: number | undefined;
-  /** The way in which the call ended: see `CallOutcome`. */
+  /** The way in which the call ended. */
   readonly outcome: CallOutcome;
   /** The HTTP status. A stream that broke off has 200. A call has 499 when its client disconnected before the status was sent. */
   readonly status: number;
@@ -201,7 +201,7 @@ export interface UpstreamAttempt {
    */
   readonly cut?: boolean;
   /**
-   * The reason why the call went on to the next attempt: see `MovedOn`. Undefined for the last attempt, and for an attempt that has
+   * The reason why the call went on to the next attempt. Undefined for the last attempt, and for an attempt that has
    * answered.
    */
   readonly movedOn: MovedOn | undefined;
@@ -308,6 +308,7 @@ export interface UpstreamErrors extends UpstreamFailure {
 
 /** The last failure of an upstream. */
 export interface UpstreamFailure {
+  /** The code of the error. */
   readonly code: GatewayErrorCode;
   /** The time of the failure, in milliseconds since the Unix epoch. */
   readonly at: number;
@@ -390,9 +391,11 @@ export interface AskedUpstream {
   readonly model: string;
   /** True when the host has named the model. Otherwise its name is the caller's own text. */
   readonly modelListed: boolean;
+  /** True when a stream is requested. */
   readonly stream: boolean;
   /** The upstream's host name. Undefined for an upstream that is not asked over HTTP, or whose address is unknown. */
   readonly address?: string;
+  /** The port at this host. */
   readonly port?: number;
   /** The start of the request, in milliseconds since the Unix epoch. Default: now. */
   readonly beganAt?: number;
@@ -434,6 +437,7 @@ export interface UpstreamOutcome {
   readonly model?: string | undefined;
   /** The counts that the upstream reported. */
   readonly usage?: Partial<Usage> | undefined;
+  /** The reason why the answer ended. */
   readonly finishReason?: FinishReason | undefined;
   /** The time from the request to the first event, in milliseconds. */
   readonly firstEventMs?: number | undefined;

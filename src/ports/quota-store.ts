@@ -27,7 +27,7 @@ export interface QuotaStore<Context = unknown> {
   /**
    * Finds an api key by its secret, which is passed without the `sk-` prefix. Resolves with undefined for an unknown or deleted key. Calls
    * do not change the result, so a host may cache it. Fields may be as databases write them: 0 and 1 for a flag, a text for a number, and
-   * null for a field that the key has not. Any other wrong type, here or in a balance, refuses the call with 503.
+   * null for a field that the key does not have. Any other wrong type, here or in a balance, refuses the call with 503.
    */
   find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined>;
   /** Returns the used and the available units of a key; undefined for an unknown key. */
@@ -99,6 +99,7 @@ export interface TightestBudget {
 
 /** The state of the key at the moment of the refusal. */
 export interface Refusal extends TightestBudget {
+  /** Tells a refusal from a grant. */
   readonly refused: true;
   /** The available units. */
   readonly available: number;
@@ -172,6 +173,7 @@ export interface ApiKey {
 export interface Balance extends TightestBudget {
   /** The used units, with those of live holds. */
   readonly used: number;
+  /** The units that a call can hold now. */
   readonly available: number;
   /** The units of live holds: a part of `used`. Some of them may become available again. */
   readonly held: number;

@@ -54,6 +54,7 @@ export interface CallDemand {
 
 /** A call whose model and input are known. */
 export interface TokenDemand extends CallDemand {
+  /** The requested model. */
   readonly model: string;
   /** The input tokens, by the gateway's estimate. */
   readonly tokens: number;
@@ -85,6 +86,7 @@ export interface RateRefusal extends Pick<
 
 /** The state of one limit. */
 export interface RateLimit {
+  /** The counted kind. */
   readonly kind: Exclude<RateKind, "calls">;
   /** The most requests or tokens of one window, from 0. */
   readonly limit: number;

@@ -6,6 +6,7 @@ import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstre
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
 import { messagesPage } from "./messages.ts";
+import type { Member, Shape } from "./shapes.ts";
 import { sqlPage } from "./sql.ts";
 import { tablePages } from "./tables.ts";
 import { wrapped } from "./wrapped.ts";
@@ -27,83 +28,184 @@ const DEFAULTS: Readonly<Record<string, object>> = {
  */
 const RECORDS: readonly string[] = [
   "ApiKey",
+  "ApiKeySource",
+  "AskedUpstream",
+  "AwsCredentialProvider",
   "AwsCredentials",
+  "Balance",
+  "BreakerGauge",
+  "BreakerState",
   "BudgetDirectory",
+  "BudgetPeriod",
   "CallContext",
+  "CallDemand",
+  "CallInfo",
   "CallOutcome",
   "CallRecord",
+  "Cancel",
   "Catalogue",
+  "Clock",
+  "CodeCall",
+  "CodeResult",
+  "CodeRunner",
+  "CodeToRun",
+  "ContextTokens",
+  "CountTokens",
   "EmbeddingBatches",
-  "EmbeddingRequest",
+  "EncryptionKey",
+  "FailedUpstream",
   "Failure",
+  "Fetch",
   "FileProfile",
+  "GatewayErrorCode",
+  "GatewayErrorDetails",
   "GatewayHealth",
+  "GoogleTokens",
+  "HangUp",
   "HoldRequest",
   "Hook",
   "HookAnswer",
   "HookCall",
+  "HookDecision",
+  "HookEvent",
+  "HookRequest",
   "HookStep",
+  "HookToolCall",
+  "ImagePrice",
   "ImageProfile",
   "KeyAdmin",
   "KeyUsage",
   "LedgerDriver",
+  "ModelBackend",
   "ModelInfo",
+  "ModelKind",
   "ModelPrice",
   "Mounted",
   "MovedOn",
+  "NamePolicy",
+  "OnBudget",
+  "OnFailure",
   "OpenedStores",
   "OperationProfile",
   "Outcome",
+  "Port",
+  "Price",
   "QuotaRecalls",
   "QuotaStore",
+  "RateKind",
+  "RateLimit",
   "RateLimiter",
   "RateRefusal",
+  "RateTier",
   "RateVerdict",
+  "RecordedKey",
+  "Refusal",
   "RefusedBy",
   "RelayCheck",
+  "RelayModels",
   "Renewal",
+  "Reservation",
   "Route",
   "RouteUpstream",
   "ShadowAnswer",
+  "SignRequest",
   "SignableRequest",
+  "StoreHealth",
+  "TelemetryNames",
   "TestGateway",
+  "TightestBudget",
+  "TokenDemand",
+  "UnsettledCharge",
   "UpstreamAttempt",
+  "UpstreamErrors",
+  "UpstreamFailure",
+  "UpstreamModel",
+  "UpstreamObserver",
+  "UpstreamOutcome",
   "UpstreamStatus",
+  "VendorReason",
 ];
+
+/** The source files whose types are all described, on a page of their own: the requests that backends get, and their events. */
+const MODEL = /\/src\/model\/[^/]+$/;
+
+/** A function for the shapes of an entry's types. */
+export type ShapesOf = (entry: string, isDescribed: (name: string) => boolean) => (name: string) => Shape;
 
 /**
  * Returns the pages by their names: one for each entry that has such types, such as `polygate-backends-relay.md`, the tables, and
  * `reference.md`, which leads to all of them.
  */
-export function referencePages({ children = [] }: ProjectReflection): ReadonlyMap<string, string> {
-  const entries = children
-    .map((entry) => ({ name: entry.name, types: (entry.children ?? []).filter(isDescribed).toSorted(byName) }))
+export function referencePages({ children = [] }: ProjectReflection, shapesOf: ShapesOf): ReadonlyMap<string, string> {
+  const described = children
+    .flatMap((entry) => groupsOf(entry, shapesOf))
     .filter(({ types }) => types.length > 0)
-    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
-  const pages = entries.map(({ name, types }): [string, string] => [fileOf(name), pageOf(name, types)]);
+    .toSorted((one, other) => (one.file < other.file ? -1 : 1));
+  const addresses = described.flatMap(({ own }) => [...own].filter(([, address]) => address !== undefined));
+  // Two entries may have different types of one name.
+  const pages = described.map((group): [string, string] => [
+    group.file,
+    pageOf(group, new Map([...addresses, ...group.own])),
+  ]);
   if (undocumented.length > 0) throw new Error(`These fields have no doc comment: ${undocumented.join(", ")}.`);
   return new Map([
     ...pages,
     ...tablePages(),
     ["error-messages.md", messagesPage()],
     ["sql-tables.md", sqlPage()],
-    ["reference.md", indexOf(entries)],
+    ["reference.md", indexOf(described)],
   ]);
 }
 
 const undocumented: string[] = [];
 
-const fileOf = (entry: string): string => `${entry.replaceAll("/", "-")}.md`;
+/** The addresses of types by their names; undefined for a type without an entry in the reference. */
+type Addresses = ReadonlyMap<string, string | undefined>;
 
-interface Entry {
-  readonly name: string;
+/** The described types of a page. */
+interface Group {
+  readonly file: string;
+  readonly title: string;
+  /** The page's name in the index. */
+  readonly label: string;
   readonly types: readonly DeclarationReflection[];
+  readonly shapeOf: (name: string) => Shape;
+  /** The addresses of the types that the entry has itself. */
+  readonly own: Addresses;
 }
 
-function indexOf(entries: readonly Entry[]): string {
-  const lines = entries.map(({ name, types }) => {
-    const links = types.map((type) => `[${type.name}](${fileOf(name)}#${type.name.toLowerCase()})`);
-    return wrapped(`- [\`${name}\`](${fileOf(name)}): ${links.join(", ")}`, "  ");
+/** Returns the groups of an entry's types: those of the model, and the others. */
+function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesOf: ShapesOf): readonly Group[] {
+  const file = entry.replaceAll("/", "-");
+  const kinds = ReflectionKind.Interface | ReflectionKind.TypeAlias;
+  const types = children.filter(({ kind }) => kind & kinds).toSorted(byName);
+  const bare = shapesOf(entry, () => false);
+  const isModel = (type: DeclarationReflection): boolean => entry === "polygate" && MODEL.test(bare(type.name).file);
+  const model = types.filter(isModel);
+  const others = types.filter((type) => isDescribed(type) && !isModel(type));
+  const own = new Map<string, string | undefined>([
+    ...types.map(({ name }) => [name, undefined] as const),
+    ...model.map(({ name }) => [name, `${file}-requests-and-events.md#${name.toLowerCase()}`] as const),
+    ...others.map(({ name }) => [name, `${file}.md#${name.toLowerCase()}`] as const),
+  ]);
+  const shapeOf = shapesOf(entry, (name) => own.get(name) !== undefined);
+  return [
+    { file: `${file}.md`, title: `Options of \`${entry}\``, label: `\`${entry}\``, types: others, shapeOf, own },
+    {
+      file: `${file}-requests-and-events.md`,
+      title: `Requests and events of \`${entry}\``,
+      label: `\`${entry}\`, requests and events`,
+      types: model,
+      shapeOf,
+      own,
+    },
+  ];
+}
+
+function indexOf(groups: readonly Group[]): string {
+  const lines = groups.map(({ file, label, types }) => {
+    const links = types.map((type) => `[${type.name}](${file}#${type.name.toLowerCase()})`);
+    return wrapped(`- [${label}](${file}): ${links.join(", ")}`, "  ");
   });
   const tables = wrapped(
     "The [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), the [messages of all errors](error-messages.md), and the [columns of SQL tables](sql-tables.md).",
@@ -112,40 +214,108 @@ function indexOf(entries: readonly Entry[]): string {
 }
 
 const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
-  RECORDS.includes(name)
-    ? kind === ReflectionKind.Interface || kind === ReflectionKind.TypeAlias
-    : kind === ReflectionKind.Interface && /(?:Options|Limits|Timeouts)$/.test(name);
+  RECORDS.includes(name) || (kind === ReflectionKind.Interface && /(?:Options|Limits|Timeouts)$/.test(name));
 
 const byName = (one: DeclarationReflection, other: DeclarationReflection): number => (one.name < other.name ? -1 : 1);
 
-function pageOf(entry: string, types: readonly DeclarationReflection[]): string {
-  const note = "A field with a `?` may be left out.";
-  const sections = types.flatMap((type) => [
-    `## ${type.name}`,
-    blocksOf(type.comment),
+function pageOf({ file, title, types, shapeOf }: Group, addresses: Addresses): string {
+  const note = "A field with a `?` may be left out. The types are written without `readonly`.";
+  const sections = types.flatMap((type) => {
+    const shape = shapeOf(type.name);
+    const linked = linker(file, type.name, addresses);
     // A method such as `[Symbol.asyncDispose]` is called by the language.
-    (type.children ?? [])
-      .filter(({ name }) => !name.startsWith("["))
-      .map((field) => fieldOf(type.name, field))
-      .join("\n"),
-  ]);
-  // A type of values has no fields.
-  const texts = [`# Options of \`${entry}\``, note, ...sections].filter((text) => text !== "");
+    const children = (type.children ?? []).filter(({ name }) => !name.startsWith("["));
+    const fields = children.some(({ name }) => name === "type") ? children.toSorted(byRank) : children;
+    const comment = blocksOf(type.comment);
+    return [
+      `## ${type.name}`,
+      comment,
+      fields.map((field) => fieldOf(type.name, field, shape, linked)).join("\n"),
+      aliasOf(shape, comment, linked),
+    ];
+  });
+  const texts = [`# ${title}`, note, ...sections].filter((text) => text !== "");
   return `${texts.join("\n\n")}\n`;
 }
 
-function fieldOf(owner: string, field: DeclarationReflection): string {
-  const { name, type, signatures, flags } = field;
-  const declared = type?.type === "reflection" ? type.declaration.signatures?.[0]?.comment : undefined;
-  const text = textOf(field.comment ?? signatures?.[0]?.comment ?? declared);
-  if (text === "") undocumented.push(`${owner}.${name}`);
-  const amount = (DEFAULTS[owner] as Readonly<Record<string, unknown>> | undefined)?.[name];
-  const ending = typeof amount === "number" && !/\bDefault: /.test(text) ? ` Default: ${amountOf(name, amount)}.` : "";
-  return wrapped(`- \`${name}${flags.isOptional ? "?" : ""}\`: ${text}${ending}`, "  ");
+/** Ranks the `type` of a member of a union first, and the fields of many members last. */
+const byRank = (one: DeclarationReflection, other: DeclarationReflection): number => rankOf(one) - rankOf(other);
+
+const rankOf = ({ name, inheritedFrom }: DeclarationReflection): number =>
+  name === "type" ? 0 : inheritedFrom ? 2 : 1;
+
+/** Returns a function that writes code with links to the entries of the other types in it. */
+function linker(file: string, owner: string, addresses: Addresses): (code: string) => string {
+  return (code) => {
+    const names = new Set(code.replaceAll(/"[^"]*"/g, "").match(/\b[A-Z]\w*/g));
+    const found = Array.from(names, (name) => [name, addresses.get(name)?.replace(file, "")] as const).filter(
+      ([name, address]) => name !== owner && address !== undefined,
+    );
+    if (found.length === 1) return `[\`${code}\`](${found[0]?.[1]})`;
+    const links = found.map(([name, address]) => `[${name}](${address})`).join(", ");
+    return links === "" ? `\`${code}\`` : `\`${code}\` (${links})`;
+  };
 }
 
-/** Returns the text of a comment in one line, without its examples. */
-const textOf = (comment: Comment | undefined): string => textIn(comment).replaceAll(/\s+/g, " ").trim();
+function fieldOf(
+  owner: string,
+  field: DeclarationReflection,
+  { file, fields }: Shape,
+  linked: (code: string) => string,
+): string {
+  const { name, type, signatures, flags } = field;
+  const declared = type?.type === "reflection" ? type.declaration.signatures?.[0]?.comment : undefined;
+  const [begin = "", ...rest] = paragraphsOf(field.comment ?? signatures?.[0]?.comment ?? declared);
+  const [text, more] = begin.startsWith("- ") ? ["", [begin, ...rest]] : [begin, rest];
+  const bare = `${name}${flags.isOptional ? "?" : ""}`;
+  const code = fields.get(name) ?? bare;
+  // The names and types of the model say most.
+  if (begin === "" && !(MODEL.test(file) && code !== bare)) undocumented.push(`${owner}.${name}`);
+  const amount = (DEFAULTS[owner] as Readonly<Record<string, unknown>> | undefined)?.[name];
+  const ending = typeof amount === "number" && !/\bDefault: /.test(text) ? ` Default: ${amountOf(name, amount)}.` : "";
+  const first = wrapped(`- ${linked(code)}${begin && ":"} ${text}${ending}`.trim(), "  ");
+  const blocks = more.map((block) =>
+    block.startsWith("- ") ? `\n  ${wrapped(block, "    ")}` : `\n\n  ${wrapped(block, "  ")}`,
+  );
+  return `${first}${blocks.join("")}`;
+}
+
+/** Writes the type behind an alias, or the members of its union, except words that the comment lists. */
+function aliasOf({ alias, members }: Shape, comment: string, linked: (code: string) => string): string {
+  const words =
+    members.length > 0
+      ? members.flatMap(({ names }) => names)
+      : Array.from(alias?.matchAll(/"([^"]+)"/g) ?? [], ([, word = ""]) => word);
+  const isOfWords = members.every(({ fields }) => fields.length === 0);
+  if (isOfWords && words.length > 0 && words.every((word) => comment.includes(`\`${word}\``))) return "";
+  if (alias !== undefined) return wrapped(linked(alias));
+  if (isOfWords && words.every((word) => word.startsWith('"'))) return wrapped(words.map(linked).join(", "));
+  const told = new Set<string>();
+  return members.map((member) => memberOf(member, linked, told)).join("\n");
+}
+
+/** Writes a member of a union. A comment of a field that several members have is written once. */
+function memberOf(
+  { names, fields, comment, isShared }: Member,
+  linked: (code: string) => string,
+  told: Set<string>,
+): string {
+  const codes = fields.map(({ code }) => linked(code)).join(", ");
+  const notes = fields
+    .flatMap((field) => (field.comment ? `\`${/^\w+/.exec(field.code)?.[0]}\`: ${field.comment}` : []))
+    .filter((note) => !told.has(note));
+  for (const note of notes) told.add(note);
+  const head = isShared ? "each member" : names.map(linked).join(" or ");
+  const text = [...(comment ? [comment] : []), ...notes].join(" ");
+  return wrapped(`- ${head}${codes && ": "}${codes}${text && (codes ? ". " : ": ")}${text}`, "  ");
+}
+
+/** Returns the paragraphs of a comment and the items of its lists, each in one line, without its examples. */
+const paragraphsOf = (comment: Comment | undefined): string[] =>
+  textIn(comment)
+    .trim()
+    .split(/\n\s*\n|\n(?=- )/)
+    .map((text) => text.replaceAll(/\s+/g, " "));
 
 /** Returns the paragraphs and the lists of a comment, without its examples. An empty line parts a list from the text before it. */
 const blocksOf = (comment: Comment | undefined): string =>
@@ -154,7 +324,8 @@ const blocksOf = (comment: Comment | undefined): string =>
     .split(/\n(?=- )|\n\n/)
     .map((text, index, { [index - 1]: before = "" }) => {
       const isItem = text.startsWith("- ");
-      return `${isItem && before.startsWith("- ") ? "\n" : "\n\n"}${wrapped(text, isItem ? "  " : "")}`;
+      const line = text.replaceAll(/\s+/g, " ");
+      return `${isItem && before.startsWith("- ") ? "\n" : "\n\n"}${wrapped(line, isItem ? "  " : "")}`;
     })
     .join("")
     .trim();

@@ -18,6 +18,7 @@ import { markedTables, namesIn, pages } from "./pages.ts";
 
 /** TypeDoc's description of a name, as far as these tests read it. */
 interface Reflection {
+  readonly id: number;
   readonly name: string;
   /** A bit of https://typedoc.org/api/enums/Models.ReflectionKind.html. */
   readonly kind: number;
@@ -28,6 +29,8 @@ interface Reflection {
 }
 
 const FOLDER = "docs/reference/";
+/** A class. */
+const CLASS = 128;
 /** A name that another entry exports as well. */
 const REFERENCE = 4_194_304;
 
@@ -89,6 +92,62 @@ it("the pages in docs/reference are those of the types: npm run docs:options wri
   expect(Object.fromEntries(written.map(({ path, text }) => [path.slice(FOLDER.length), text]))).toEqual(
     Object.fromEntries(made.map((name, index) => [name, texts[index]])),
   );
+});
+
+describe("the entries of docs/reference", () => {
+  const sections = new Map(
+    pages
+      .filter(({ path }) => path.startsWith(`${FOLDER}polygate`))
+      .flatMap(({ text }) => text.split(/^## /m).slice(1))
+      .map((text) => [/^\w+/.exec(text)?.[0] ?? "", text.replaceAll(/\s+/g, " ")]),
+  );
+
+  it("are there for each type that a host's backend, hook, store or limiter needs", () => {
+    const types = new Map(all().map((type) => [type.id, type]));
+    const reached = new Set<Reflection>();
+    const reach = (value: unknown): void => {
+      if (Array.isArray(value)) for (const one of value) reach(one);
+      else if (typeof value === "object" && value !== null)
+        for (const [name, one] of Object.entries(value)) {
+          const type = name === "target" ? types.get(one as number) : undefined;
+          if (type && !reached.has(type)) {
+            reached.add(type);
+            reach(type);
+          }
+          // Implementations of a type are not needed to implement it.
+          if (!["comment", "extendedBy", "implementedBy"].includes(name)) reach(one);
+        }
+    };
+    reach(all().filter(({ name }) => ["ModelBackend", "Hook", "QuotaStore", "RateLimiter"].includes(name)));
+    // A class has no options, and the fields of `DuringCode` are for the gateway alone.
+    const needed = Array.from(reached, ({ name, kind }) =>
+      kind === CLASS || name === "DuringCode" ? [] : name,
+    ).flat();
+    expect(needed.length).toBeGreaterThan(90);
+    expect(needed.filter((name) => !sections.has(name))).toEqual([]);
+  });
+
+  it.each([
+    ["ApiKey", "- `paused?: boolean`: True for"],
+    ["MessagesOptions", '- `errors?: "spec" | "vendor"`: The statuses'],
+    ["ModelBackend", "- [`hangUp?: HangUp | ((model: string) => HangUp)`](#hangup): The end"],
+    [
+      "ModelBackend",
+      "- `chat?(request: ChatRequest, call: CallContext): AsyncIterable<ChatEvent | string>` ([ChatRequest](",
+    ],
+    ["Hook", "- [`before?(request, call): HookRequest | undefined | void | Promise<"],
+    ["FlexibleRateLimiterOptions", "- [`tierOf?: (key: ApiKey) => string | undefined`](#apikey): Returns"],
+    ["ChatRequest", "- [`messages: ChatMessage[]`](#chatmessage): The turns"],
+    ["ChatEvent", "- [`StartEvent`](#startevent)"],
+    ["ChatEvent", "- `usage`: [`usage: Partial<Usage>`](#usage). The counts so far."],
+    ["ContentEvent", "- `tool-call-delta`: `id: string`, `json: string`"],
+    ["HookEvent", "- [`ContentEvent`](polygate-requests-and-events.md#contentevent)"],
+    ["ToolChoice", "- `auto` or `required`: `parallel: boolean`, `names?: string[]`"],
+    ["HangUp", '`"cancel" | { drainMs: number }`'],
+    ["GatewayErrorCode", '`"invalid_request"`, `"malformed_body"`'],
+  ])("of %s has the types", (name, line) => {
+    expect(sections.get(name)).toContain(line);
+  });
 });
 
 it("a table of options has a row for each field of its type, and no other", () => {

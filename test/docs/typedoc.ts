@@ -17,6 +17,7 @@ registerHooks({
 
 const { Application } = await import("typedoc");
 const { referencePages } = await import("./options.ts");
+const { shapesOf } = await import("./shapes.ts");
 
 /** The folder for the reference, the file for its JSON, and the folder for the pages of options. */
 const [out, json, options] = process.argv.slice(2);
@@ -37,8 +38,9 @@ const app = await Application.bootstrap({
   treatWarningsAsErrors: true,
   logLevel: "Warn",
 });
-const project = await app.convert();
-if (!project) process.exit(1);
+const points = app.getEntryPoints();
+if (!points) process.exit(1);
+const project = app.converter.convert(points);
 // Give the entries the names that a host imports.
 const bySource = new Map([...entries()].map(([name, source]) => [source, name]));
 for (const entry of project.children ?? []) entry.name = bySource.get(sourceOf(entry.name)) ?? entry.name;
@@ -46,7 +48,12 @@ app.validate(project);
 await app.generateDocs(project, out);
 if (json !== undefined) await app.generateJson(project, json);
 if (options !== undefined) {
-  const pages = referencePages(project);
+  const pages = referencePages(project, (entry, isDescribed) => {
+    const source = `${ROOT}${entries().get(entry)}`;
+    const point = points.find(({ sourceFile }) => sourceFile.fileName === source);
+    if (!point) throw new Error(`${entry} has no source file.`);
+    return shapesOf(point.program.getTypeChecker(), point.sourceFile, isDescribed);
+  });
   rmSync(options, { recursive: true, force: true });
   mkdirSync(options, { recursive: true });
   for (const [name, text] of pages) writeFileSync(`${options}/${name}`, text);

@@ -8,7 +8,7 @@ export function wrapped(text: string, indent = ""): string {
   for (const word of text.match(/(?:`[^`]*`|[^\s`])+/g) ?? []) {
     // A line that begins with such a word would be read as the item of a list.
     const isMark = /^(?:[-+*#>]|\d+\.)$/.test(word);
-    if (line !== "" && line.length + 1 + word.length > 120 && !isMark) {
+    if (line !== "" && line !== "-" && line.length + 1 + word.length > 120 && !isMark) {
       lines.push(line);
       line = indent + word;
     } else line = line === "" ? word : `${line} ${word}`;

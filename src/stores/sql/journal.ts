@@ -35,6 +35,7 @@ export interface LedgerDifference {
   readonly expected: number | string | undefined;
 }
 
+/** The tables to verify. */
 export interface VerifyOptions extends TableOptions {
   /** The kind of database. */
   readonly dialect: SqlDialect;

@@ -4,7 +4,7 @@ import type { ReasoningControl } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { type Check, CLOCK, fieldsOf, mapOf, type Shapes, FROM_ZERO, overridden } from "../../options.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
-import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
+import { type HangUp, MODEL_SHAPES, type ModelInfo } from "../../ports/model-backend.ts";
 import { type FailureNotes, HANG_UP_BY_MODEL } from "../backend.ts";
 import { CountedFailures } from "../errors-in-row.ts";
 import type { MessageRules } from "../messages.ts";
@@ -54,7 +54,7 @@ export interface AiSdkOptions {
    */
   readonly providerOptions?: ProviderOptions;
   /**
-   * Returns how a request controls the reasoning of a model, given the provider's name of the model. Reasoning that the caller asks for in
+   * Returns how a request controls the reasoning of a model: `none`, `budget`, `effort` or `any`. Takes the provider's name of the model. Reasoning that the caller asks for in
    * another way is converted. Default: by the names of Claude's models; for other names, the provider decides.
    */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
@@ -74,8 +74,11 @@ export interface AiSdkOptions {
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the provider's name of a model that they call by another name. Default: false. */
   readonly showUpstreamModel?: boolean;
-  /** Decides what happens to a call whose client hangs up, as for any backend. */
-  readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
+  /**
+   * The end of a call after its client has disconnected: `cancel` (default) cuts it at once, and `{ drainMs }` lets the upstream go on for so
+   * many milliseconds, to learn its exact counts. A function chooses by the requested model.
+   */
+  readonly hangUp?: HangUp | ((model: string) => HangUp);
   /** Default: the machine's clock. */
   readonly clock?: Clock;
 }

@@ -14,7 +14,7 @@ import {
   type Shapes,
 } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
+import { type HangUp, MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
 import { type CheckOptions, HANG_UP_BY_MODEL } from "../backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
@@ -36,8 +36,8 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
   /** Signs each request, for upstreams that check a signature over its bytes. */
   readonly sign?: SignRequest | undefined;
   /**
-   * The control that requests have over the reasoning of the upstream's models: one for all models, or a function of the upstream's name
-   * of a model. Default, also for undefined: by the names of models that are known.
+   * The control that requests have over the reasoning of the upstream's models: `none`, `budget`, `effort` or `any`, for all models or by
+   * the upstream's name of a model. Default, also for undefined: by the names of models that are known.
    */
   readonly reasoning?: ReasoningControl | ((model: string) => ReasoningControl | undefined) | undefined;
   /** The models that callers may use. Default: the relay passes every name on, and the upstream decides. */
@@ -76,8 +76,11 @@ export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"
    * which every upstream takes.
    */
   readonly compaction?: "own" | "pass";
-  /** Decides what happens to a call whose client hangs up, as for any backend. */
-  readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
+  /**
+   * The end of a call after its client has disconnected: `cancel` (default) cuts it at once, and `{ drainMs }` lets the upstream go on for so
+   * many milliseconds, to learn its exact counts. A function chooses by the requested model.
+   */
+  readonly hangUp?: HangUp | ((model: string) => HangUp);
   /** Default: the machine's clock. */
   readonly clock?: Clock;
 }

@@ -1,0 +1,204 @@
+/** Writes types as the reference shows them: the type of each field in a line, and the members of a union. */
+
+import { createRequire } from "node:module";
+import type * as TypeScript from "../../node_modules/@arethetypeswrong/core/node_modules/typescript/lib/typescript.d.ts";
+
+// The project's own compiler has no JavaScript API. Use the TypeScript of another tool.
+const ts = createRequire(import.meta.resolve("@arethetypeswrong/core"))("typescript") as typeof TypeScript;
+
+/** The most characters of a field with its type. A longer type is left out, or shortened. */
+const MOST_CHARS = 110;
+
+/** The shape of a public type. */
+export interface Shape {
+  /** The source file. */
+  readonly file: string;
+  /** The lines of code for the fields, by their names: `connections?: number`. */
+  readonly fields: ReadonlyMap<string, string>;
+  /** The type behind the name of an alias, when it is short. */
+  readonly alias: string | undefined;
+  /** The members of an alias that is a union of objects or of many words. */
+  readonly members: readonly Member[];
+}
+
+/** A member of a union. */
+export interface Member {
+  /** The words that tell the member from others, or its type. */
+  readonly names: readonly string[];
+  readonly fields: readonly { readonly code: string; readonly comment: string }[];
+  readonly comment: string;
+  /** True for fields that all members have. */
+  readonly isShared?: boolean;
+}
+
+/** Returns a function for the shapes of the types that an entry exports. `isDescribed` tells which types have an entry of their own. */
+export function shapesOf(
+  checker: TypeScript.TypeChecker,
+  file: TypeScript.SourceFile,
+  isDescribed: (name: string) => boolean,
+): (name: string) => Shape {
+  const module = checker.getSymbolAtLocation(file);
+  const exported = new Map((module ? checker.getExportsOfModule(module) : []).map((one) => [one.name, one]));
+  return (name) => {
+    const found = exported.get(name);
+    const symbol = found && found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found;
+    const declaration = symbol?.declarations?.[0];
+    if (!symbol || !declaration) throw new Error(`No type is named ${name}.`);
+    const node = ts.isTypeAliasDeclaration(declaration) ? declaration.type : undefined;
+    const alias = node && shortened(node.getText());
+    const isShort =
+      node && alias !== undefined && alias.length <= MOST_CHARS && !isComputed(node) && !TYPED.test(alias);
+    const properties = checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol));
+    return {
+      file: declaration.getSourceFile().fileName,
+      fields: new Map(properties.map((property) => [property.name, codeOf(property)])),
+      alias: isShort ? alias : undefined,
+      members: node && !isShort && !ts.isFunctionTypeNode(node) ? membersOf(node, "") : [],
+    };
+  };
+
+  function membersOf(node: TypeScript.TypeNode, comment: string): Member[] {
+    if (ts.isParenthesizedTypeNode(node)) return membersOf(node.type, comment);
+    if (ts.isUnionTypeNode(node)) return node.types.flatMap((one) => membersOf(one, commentBefore(one)));
+    if (ts.isIntersectionTypeNode(node)) {
+      const union = node.types.find((one) => ts.isParenthesizedTypeNode(one) && ts.isUnionTypeNode(one.type));
+      const rest = node.types.filter((one) => one !== union);
+      const shared = rest.flatMap((one) => checker.getPropertiesOfType(checker.getTypeFromTypeNode(one)));
+      if (union && !shared.some(({ name }) => name === "type"))
+        return [memberOf(shared, "", { isShared: true }), ...membersOf(union, comment)];
+    }
+    const type = checker.getTypeFromTypeNode(node);
+    if (ts.isTypeReferenceNode(node)) {
+      const name = node.typeName.getText();
+      if (isDescribed(name)) return [{ names: [name], fields: [], comment }];
+      const symbol = checker.getSymbolAtLocation(node.typeName);
+      const target = symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+      const alias = target?.declarations?.find(ts.isTypeAliasDeclaration);
+      if (alias && !node.typeArguments && !ts.isIntersectionTypeNode(alias.type)) return membersOf(alias.type, comment);
+      if (target && !node.typeArguments)
+        return [memberOf(checker.getPropertiesOfType(type), comment || documentationOf(target))];
+    }
+    if (ts.isLiteralTypeNode(node)) return [{ names: [shortened(node.getText())], fields: [], comment }];
+    return type.isUnion() && !ts.isIntersectionTypeNode(node)
+      ? membersOfType(type)
+      : [memberOf(checker.getPropertiesOfType(type), comment)];
+  }
+
+  /** Returns the members of a computed union. Described unions, of which all members are in it, stand for their members. */
+  function membersOfType(union: TypeScript.UnionType): Member[] {
+    const rest = new Set(union.types);
+    const whole = [...exported.values()].flatMap((symbol) => {
+      if (!isDescribed(symbol.name)) return [];
+      const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+      const type = checker.getDeclaredTypeOfSymbol(target);
+      const types = type.isUnion() ? type.types : [type];
+      if (type === union || !types.every((one) => rest.has(one))) return [];
+      for (const one of types) rest.delete(one);
+      return [{ names: [symbol.name], fields: [], comment: "" }];
+    });
+    return [
+      ...whole,
+      ...Array.from(rest, (type) => {
+        if (type.isStringLiteral()) return { names: [`"${type.value}"`], fields: [], comment: "" };
+        const properties = checker.getPropertiesOfType(type);
+        let node = properties.find(({ name }) => name === "type")?.declarations?.[0]?.parent;
+        while (node && !ts.isUnionTypeNode(node.parent) && !ts.isStatement(node)) node = node.parent;
+        return memberOf(properties, node && !ts.isStatement(node) ? commentBefore(node) : "");
+      }),
+    ];
+  }
+
+  function memberOf(
+    properties: readonly TypeScript.Symbol[],
+    comment: string,
+    shared: Pick<Member, "isShared"> = {},
+  ): Member {
+    const types = properties.find(({ name }) => name === "type");
+    const declared = (types && typeOf(types)?.getText()) ?? "";
+    return {
+      names: Array.from(declared.matchAll(/"([^"]*)"/g), ([, word = ""]) => word),
+      fields: properties
+        .filter((property) => property !== types && !isNever(typeOf(property)))
+        .map((property) => ({
+          code: codeOf(property),
+          comment: documentationOf(property),
+        })),
+      comment,
+      ...shared,
+    };
+  }
+
+  function documentationOf(symbol: TypeScript.Symbol): string {
+    return ts.displayPartsToString(symbol.getDocumentationComment(checker)).replaceAll(/\s+/g, " ").trim();
+  }
+}
+
+/** An object with a field `type`, which tells the members of a union apart. */
+const TYPED = /\{ type: /;
+
+/** Tells whether a type is made from others, such as by `Exclude`. */
+const isComputed = (node: TypeScript.TypeNode): boolean =>
+  ts.isIndexedAccessTypeNode(node) ||
+  (ts.isTypeReferenceNode(node) && /^(?:Exclude|Extract)$/.test(node.typeName.getText()));
+
+const isNever = (type: TypeScript.TypeNode | undefined): boolean => type?.kind === ts.SyntaxKind.NeverKeyword;
+
+/** Returns a property's type, from the first declaration that allows the property at all. */
+function typeOf(property: TypeScript.Symbol): TypeScript.TypeNode | undefined {
+  const types = (property.declarations ?? []).flatMap((one) =>
+    ts.isPropertySignature(one) || ts.isPropertyDeclaration(one) ? (one.type ?? []) : [],
+  );
+  return types.find((type) => !isNever(type)) ?? types[0];
+}
+
+/** Returns the text of an optional field's type. That the field may be undefined is known. */
+function definedText(type: TypeScript.TypeNode): string {
+  if (!ts.isUnionTypeNode(type)) return shortened(type.getText());
+  const types = type.types.filter(({ kind }) => kind !== ts.SyntaxKind.UndefinedKeyword);
+  const [first] = types;
+  return first && types.length === 1 && ts.isParenthesizedTypeNode(first)
+    ? shortened(first.type.getText())
+    : types.map((one) => shortened(one.getText())).join(" | ");
+}
+
+/** Returns a field with its type in short. A long type is left out, and of a long function first the types of what it is given. */
+function codeOf(property: TypeScript.Symbol): string {
+  const name = `${property.name}${property.flags & ts.SymbolFlags.Optional ? "?" : ""}`;
+  const declaration = property.declarations?.find(
+    (one) => ts.isMethodSignature(one) || ts.isMethodDeclaration(one) || ts.isPropertySignature(one),
+  );
+  if (!declaration) return name;
+  if (ts.isMethodSignature(declaration) || ts.isMethodDeclaration(declaration)) {
+    const names = declaration.parameters.map((one) => one.name.getText()).join(", ");
+    const given = declaration.parameters.map((one) => shortened(one.getText())).join(", ");
+    const result = declaration.type ? `: ${shortened(declaration.type.getText())}` : "";
+    return shortest([`${name}(${given})${result}`, `${name}(${names})${result}`, `${name}(${names})`], name);
+  }
+  const type = typeOf(property);
+  if (!type) return name;
+  return shortest([`${name}: ${name.endsWith("?") ? definedText(type) : shortened(type.getText())}`], name);
+}
+
+const shortest = (codes: readonly string[], name: string): string =>
+  codes.find((code) => code.length <= MOST_CHARS) ?? name;
+
+/** Returns the text of a type in a line, without `readonly`, and without the type of the host's context. */
+const shortened = (text: string): string =>
+  text
+    .replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, "")
+    .replaceAll(/\breadonly /g, "")
+    .replaceAll("<Context>", "")
+    .replaceAll(/\bReadonly<(Record<[^<>]*>)>/g, "$1")
+    .replaceAll(/\((\w+(?:\[\])+)\)\[\]/g, "$1[]")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/[;,] ([})])/g, " $1")
+    .replaceAll(/([(<]) | ([)>])(?!=)/g, "$1$2")
+    .replace(/^ ?\| /, "")
+    .trim();
+
+/** Returns the comment before a member of a union: it stands before the mark `|`. */
+function commentBefore(node: TypeScript.Node): string {
+  const before = node.getSourceFile().text.slice(0, node.getStart());
+  const [, text = ""] = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*\|?\s*$/.exec(before) ?? [];
+  return text.replaceAll(/\s*\n\s*\*?\s*|\s+/g, " ").trim();
+}
