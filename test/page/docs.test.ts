@@ -140,6 +140,21 @@ describe("the search", () => {
   const find = searchIn(texts);
 
   it.each([
+    ["ChatRequest", "polygate-requests-and-events"],
+    ["ChatEvent", "polygate-requests-and-events"],
+    ["ContentEvent", "polygate-requests-and-events"],
+    ["ImageRequest", "polygate-requests-and-events"],
+    ["EmbeddingRequest", "polygate-requests-and-events"],
+    ["ToolChoice", "polygate-requests-and-events"],
+    ["ModelBackend", "polygate"],
+    ["HookEvent", "polygate"],
+    ["HangUp", "polygate"],
+    ["RelayOptions", "polygate-backends-relay"],
+  ])("finds the type %s first at its own entry", (name, page) => {
+    expect(find(name)[0]).toMatchObject({ page, heading: name.toLowerCase() });
+  });
+
+  it.each([
     ["maxJsonBytes", "polygate", "limits"],
     ["budget of a team", "budgets", ""],
     ["x-should-retry", "errors-by-format", ""],
