@@ -44,7 +44,7 @@ export function sqlPage(): string {
     return [name, calls.get(name) ?? { kind: "integer", about: "" }];
   });
   const note =
-    "Written by `npm run docs:options`. You may query these tables; only polygate writes to them. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`.";
+    "You may query these tables, and delete old rows of calls and of `polygate_audit`; all other writes are those of polygate. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`.";
   return `# SQL tables
 
 ${wrapped(note)}
