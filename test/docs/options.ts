@@ -230,7 +230,10 @@ function pageOf({ file, title, types, shapeOf }: Group, addresses: Addresses): s
     return [
       `## ${type.name}`,
       comment,
-      fields.map((field) => fieldOf(type.name, field, shape, linked)).join("\n"),
+      fields
+        .map((field) => fieldOf(type.name, field, shape, linked))
+        .join("\n")
+        .trimEnd(),
       aliasOf(shape, comment, linked),
     ];
   });
@@ -277,7 +280,9 @@ function fieldOf(
   const blocks = more.map((block) =>
     block.startsWith("- ") ? `\n  ${wrapped(block, "    ")}` : `\n\n  ${wrapped(block, "  ")}`,
   );
-  return `${first}${blocks.join("")}`;
+  // A blank line ends an item of several paragraphs, as the formatter writes it.
+  const end = blocks.some((block) => block.startsWith("\n\n")) ? "\n" : "";
+  return `${first}${blocks.join("")}${end}`;
 }
 
 /** Writes the type behind an alias, or the members of its union, except words that the comment lists. */
