@@ -55,7 +55,7 @@ export interface CommonOptions<Context = unknown> {
   readonly rateLimiter?: RateLimiter<Context>;
   /**
    * The behaviour when the rate limiter fails, or takes longer than `limits.storeTimeoutMs`: `closed` (default) refuses calls with 503,
-   * `open` lets them pass. `onFailure` hears of the failure either way.
+   * `open` lets them pass. `onFailure` receives the failure either way.
    */
   readonly rateLimiterDown?: "closed" | "open";
   /**
@@ -65,8 +65,7 @@ export interface CommonOptions<Context = unknown> {
   readonly replayStore?: ReplayStore<Context>;
   /**
    * The behaviour of calls with an `Idempotency-Key` when the replay store fails, or takes longer than `limits.storeTimeoutMs`: `closed`
-   * (default) refuses them with 503, `open` serves them, and a repetition may be charged again. `onFailure` hears of the failure either
-   * way.
+   * (default) refuses them with 503, `open` serves them, and a repetition may be charged again. `onFailure` receives the failure either way.
    */
   readonly replayStoreDown?: "closed" | "open";
   /**
@@ -93,20 +92,20 @@ export interface CommonOptions<Context = unknown> {
   readonly countTokens?: CountTokens;
   /**
    * The counter of a chat call's input before quota is held: an `estimate` (default), or the `backend`, whose `countInputTokens` is
-   * asked first. The estimate stands in when the backend cannot count, and `onFailure` hears of a failure. A count costs one request to
+   * asked first. The estimate stands in when the backend cannot count, and `onFailure` receives a failure. A count costs one request to
    * the upstream per call.
    */
   readonly countInput?: "estimate" | "backend";
   /** Overrides of `DEFAULT_LIMITS`. */
   readonly limits?: Partial<Limits>;
   /**
-   * Hears of every failure whose cause the caller is not told. Errors of this function are dropped. Default: prints to standard error.
+   * Receives every failure whose cause the caller is not told. Errors of this function are dropped. Default: prints to standard error.
    */
   readonly onFailure?: OnFailure;
   /**
    * Receives the record of every call once, after the call has ended and is settled, or after the store has taken longer than
    * `limits.storeTimeoutMs`. Calls that were refused before their key was known count too. A request that reaches no endpoint (a wrong
-   * method, a preflight) is not a call. Do not block here: the function runs between the calls' own work. `onFailure` hears of its errors.
+   * method, a preflight) is not a call. Do not block here: the function runs between the calls' own work. `onFailure` receives its errors.
    */
   onCall?(record: CallRecord<Context>): unknown;
   /**
@@ -230,7 +229,7 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context>, Mou
   /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
-   * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
+   * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` is told of each answer that still waits then. Resolves
    * when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest. Rejects for wrong
    * options, and closes nothing then.
    */

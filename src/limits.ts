@@ -104,7 +104,7 @@ export interface Limits {
    */
   readonly maxWaitingSettlements: number;
   /**
-   * The most memory of the answers that wait for the `after` of hooks, in bytes. `onFailure` hears of each further answer, which no hook
+   * The most memory of the answers that wait for the `after` of hooks, in bytes. `onFailure` is told of each further answer, which no hook
    * sees.
    */
   readonly maxWaitingHookBytes: number;

@@ -80,7 +80,7 @@ export type WireObject = Readonly<Record<string, unknown>>;
 export interface NativeRequest {
   /** The name of the format, such as `messages`. */
   readonly format: string;
-  /** Not to be changed in place: a relay may send the caller's text of each member that is still the same value. */
+  /** The body. Do not change it in place: a relay may send the caller's text of each member that is still the same value. */
   readonly body: WireObject;
   /** The version of the format that the caller named. */
   readonly version?: string;
@@ -95,9 +95,9 @@ export interface NativeRequest {
   readonly assertKnown?: (() => void) | undefined;
   /** Set when the caller wants a long conversation compacted before it is answered. */
   readonly compaction?: ConversationCompaction;
-  /** Missing where no upstream of this format can go on with the answer of another. */
+  /** Asks for the rest of an answer that another upstream has begun. Missing where no upstream of this format can give it. */
   readonly continuation?: BodyContinuation;
-  /** The parts that earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
+  /** The parts that earlier answers had beside their tool calls, by the ids of the calls: a relay keeps them, because callers may not send them back. */
   readonly remembered?: ReadonlyMap<string, RememberedTurn>;
 }
 

@@ -19,21 +19,21 @@ export type HookEvent = Exclude<AnswerEvent | ImageAnswerEvent, { type: "native"
 
 /**
  * The decision of `during` on a piece of an answer:
- * - nothing: the held pieces go on, and the piece behind them.
- * - a piece, or a list of pieces: they go on in place of the held pieces and the piece. An empty list drops them all.
- * - `"hold"`: the piece is held behind those that are held already. The caller sees nothing of them until a later decision.
+ * - nothing: the held pieces are sent, and then this piece.
+ * - a piece, or a list of pieces: they are sent in place of the held pieces and this piece. An empty list drops them all.
+ * - `"hold"`: this piece is held after those that are held already. The caller sees nothing of them until a later decision.
  * - a `HookStep`: any of these together, and the end of the answer.
  */
 export type HookDecision = HookEvent | readonly HookEvent[] | HookStep | "hold" | undefined | void;
 
-/** A decision in full. It takes the place of the held pieces and the piece. */
+/** A decision in full. Its pieces replace the held pieces and this piece. */
 export interface HookStep {
-  /** The pieces that go on. Default: none. */
+  /** The pieces that are sent. Default: none. */
   readonly show?: readonly HookEvent[];
   /** The pieces that are held from now on. Default: none. Nothing can be held at the `finish`. */
   readonly hold?: readonly HookEvent[];
   /**
-   * Ends a chat answer here, with this reason, behind `show`. The backend is stopped, and the caller is charged for what the model has made.
+   * Ends a chat answer here, with this reason, after `show`. The backend is stopped, and the caller is charged for all that the model has made.
    * While a tool call is open, only a reason for an incomplete answer fits, such as `content-filter` or `refusal`.
    */
   readonly end?: FinishReason;
@@ -106,7 +106,7 @@ export interface Hook<Context = unknown> {
   /**
    * The behaviour when `before` or `during` fails without a GatewayError, or takes longer than `timeoutMs`. `closed` (default) refuses the call
    * with 503, or ends its answer with this error. `open` goes on with the request as it was, or shows the rest of the answer as it is.
-   * `onFailure` hears of the failure either way.
+   * `onFailure` receives the failure either way.
    */
   readonly down?: "closed" | "open";
 }

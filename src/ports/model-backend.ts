@@ -25,8 +25,7 @@ export interface ModelBackend<Context = unknown> {
   /** The name of the upstream for records, metrics and failures. Default: none. */
   readonly name?: string;
   /**
-   * The end of a call after its client has disconnected. `cancel` (default) fires the call's signal at once, and charges the answer so far:
-   * nothing for an answer of which nothing has come. With `drainMs`, the backend may continue for that many milliseconds, to report its exact
+   * The end of a call after its client has disconnected. `cancel` (default) fires the call's signal at once, and charges the answer so far, or nothing when none has come. With `drainMs`, the backend may continue for that many milliseconds, to report its exact
    * usage. Then the signal fires. A function chooses by the requested model.
    */
   readonly hangUp?: HangUp | ((model: string) => HangUp);
@@ -52,7 +51,7 @@ export interface ModelBackend<Context = unknown> {
    */
   readonly takesUnlisted?: boolean | ((model: string) => boolean);
   /**
-   * Returns the upstreams that may answer a call of a model, so that quota is held for the dearest of them. Default: unknown; the price is
+   * Returns the upstreams that may answer a call of a model, so that quota is held for the most expensive. Default: unknown; the price is
    * then asked for the caller's model before the call.
    */
   upstreamsOf?(model: string, kind: ModelKind): readonly UpstreamModel[];
@@ -189,22 +188,21 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    * Gives the gateway a function that returns the events which the backend has received and not yielded. The gateway calls it at most once,
    * when the call was cut, even after the backend was stopped. It charges these events, because their upstream does, up to the place where it
    * stops an answer that is too long. The function must return at once, and must not ask the upstream for more. A later report replaces an
-   * earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in contexts that a gateway has not made.
+   * earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in a context that no gateway made.
    */
   readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;
   /**
    * Tells the gateway about a request to an upstream: for the attempts of the call's record, for `onFailure`, for the price, and for the
    * observer. Send the returned headers with the request, and call `end` exactly once, however the exchange ends. `relay`, `aiSdk` and
    * `route` do this by themselves. Throws when the host's price has none for the upstream's model: let the error pass, and send nothing.
-   * Missing only in contexts that a gateway has not made.
+   * Missing only in a context that no gateway made.
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
   /**
    * Prepares a second request for the same answer, after an upstream has broken its answer off: closes the counts and the charge of that
    * upstream, and holds quota for the request. The events that follow are counted and priced for the upstream that is asked next. Resolves
    * with the request, whose output limit is lowered by the tokens so far and to what the quota covers; with undefined when no token is left.
-   * Rejects when the quota does not cover the request, and when the call has ended. `route` does this by itself. Missing in contexts that a
-   * gateway has not made, and for requests of other kinds than chat.
+   * Rejects when the quota does not cover the request, and when the call has ended. `route` does this by itself. Missing in a context that no gateway made, and for other requests than chat.
    */
   readonly continueWith?: ((request: ChatRequest) => Promise<ChatRequest | undefined>) | undefined;
 }

@@ -215,7 +215,7 @@ export interface UpstreamAttempt {
 }
 
 /**
- * The reason for which a route goes on from one upstream to the next.
+ * The reason why a route asks the next upstream.
  * - `failed`: the upstream failed, took too long or could not be reached. Its circuit breaker counts the failure.
  * - `refused`: the upstream refuses this service, does not have the model, or takes no prompt of this length. This call does not ask it
  *   again.
@@ -292,7 +292,7 @@ export interface UpstreamStatus extends BreakerGauge {
 
 /**
  * The errors of an upstream since its last complete answer: at least three calls with failures, with rate limits of the upstream or with refusals
- * that are this service's fault, such as a wrong key, or ten calls with any errors. Ten, because callers' own wrong requests are refused, too.
+ * that are this service's fault, such as a wrong key, or ten calls with any errors. Ten calls, because an upstream also refuses callers' own wrong requests.
  */
 export interface UpstreamErrors extends UpstreamFailure {
   /** The number of calls that have failed or were refused, with one attempt or several. `code` and `at` are those of the last attempt. */
@@ -407,7 +407,7 @@ export interface AskedUpstream {
 export interface UpstreamObserver {
   /** Additional headers of the request, such as `traceparent`. */
   readonly headers: Readonly<Record<string, string>>;
-  /** True when nobody reads the answer's model, counts, finish reason and first event in the outcome, so that nothing need note them. */
+  /** True when nobody reads the answer's model, counts, finish reason and first event in the outcome, so that the backend need not note them. */
   readonly isBrief?: boolean;
   /** Runs the function that sends the request. Must run it once, immediately, and return its result. */
   run<Result>(work: () => Result): Result;

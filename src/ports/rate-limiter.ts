@@ -12,7 +12,7 @@ import type { ApiKey } from "./quota-store.ts";
  * - The limit on concurrent calls also holds for calls that begin at the same time.
  * - After `begin` has admitted a call, the gateway calls `end` exactly once, however the call ends. After a refusal by `begin`, it does not
  *   call `end`.
- * - If a call ends without a verdict of `begin`, the gateway calls `end`, too, and once more if the call is admitted after its end.
+ * - If a call ends before `begin` has decided, the gateway also calls `end`, and once more if the call is admitted after its end.
  * - `end` may be called while `take` is under way, when a client disconnects. Nothing stays counted then but the call's real usage.
  * - Tokens that a call has not used are given back only to the window that they were taken from.
  *

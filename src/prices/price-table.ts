@@ -166,7 +166,7 @@ const MAX_MISSED = 100;
  * Makes prices from a table: `createGateway({ ...priceTable({ "claude-*": { input: 3, output: 15 } }) })`. The exact name of a model goes
  * before patterns, and a pattern with more characters before one with fewer. The upstream's own name of the model goes before the caller's
  * name, where both are exact or both match a pattern; a row for `upstream/model`, with the upstream's name in a route, goes before both. A model without a row is refused with `model_not_found`,
- * before the backend is asked; `onFailure` hears of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
+ * before the backend is asked; `onFailure` is told of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
  * @throws TypeError if a row has no prices, or prices of tokens without `output` or `input`, or if units differ; RangeError if a price is not a

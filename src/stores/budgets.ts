@@ -24,8 +24,8 @@ export interface BudgetOptions {
    */
   readonly timeZone?: string;
   /**
-   * Takes unused units into the next period: at most `amount`, so that a period has at most twice the amount, beside top-ups. Units
-   * that a running call frees after the end of its period are not taken along. Default: false. Only for a budget with a period.
+   * Adds unused units to the next period: at most `amount`, so that a period has at most twice the amount and its top-ups. Units
+   * that a running call frees after the end of its period are not added. Default: false. Only for a budget with a period.
    */
   readonly rollover?: boolean;
   /** The budget that this budget draws on. It must exist already, and cannot be changed. A chain has at most 4 budgets. */

@@ -331,7 +331,7 @@ export interface ApiKeyOptions {
   readonly models?: readonly string[];
   /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;
-  /** True for a key that is refused until it is paused no more. Default: false. */
+  /** True for a key that is refused until an operator lets it work again. Default: false. */
   readonly paused?: boolean;
   /** The id of the budget that the key draws on, beside its own quota. The budget must exist already. */
   readonly budget?: string;

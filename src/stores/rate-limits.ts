@@ -90,7 +90,7 @@ export interface FlexibleRateLimiterOptions extends RateTier {
    * tokens would refuse other calls without need. Default: 8,192.
    */
   readonly reservedOutputTokens?: number;
-  /** Default: the machine's clock, which rate-limiter-flexible uses, too. */
+  /** Default: the machine's clock, which rate-limiter-flexible also uses. */
   readonly clock?: Clock;
 }
 

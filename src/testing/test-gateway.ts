@@ -60,7 +60,7 @@ export interface TestGateway<Context = unknown> extends Gateway<Context>, AsyncD
   readonly listen: () => Promise<string>;
   /** The records of the calls that have ended, in the order of their ends. */
   readonly records: readonly CallRecord<Context>[];
-  /** The failures whose cause the caller was not told. The option `onFailure` hears of them as well; nothing is printed. */
+  /** The failures whose cause the caller was not told. The option `onFailure` receives them as well; nothing is printed. */
   readonly failures: readonly Failure[];
   /**
    * Resolves when all calls that have begun are recorded. An answer ends before its record is made, and the record of a client that hangs up

@@ -292,7 +292,8 @@ function aliasOf({ alias, members }: Shape, comment: string, linked: (code: stri
       ? members.flatMap(({ names }) => names)
       : Array.from(alias?.matchAll(/"([^"]+)"/g) ?? [], ([, word = ""]) => word);
   const isOfWords = members.every(({ fields }) => fields.length === 0);
-  if (isOfWords && words.length > 0 && words.every((word) => comment.includes(`\`${word}\``))) return "";
+  const hasOthers = alias !== undefined && /[^|\s]/.test(alias.replaceAll(/"[^"]*"/g, ""));
+  if (isOfWords && !hasOthers && words.length > 0 && words.every((word) => comment.includes(`\`${word}\``))) return "";
   if (alias !== undefined) return wrapped(linked(alias));
   if (isOfWords && words.every((word) => word.startsWith('"'))) return wrapped(words.map(linked).join(", "));
   const told = new Set<string>();

@@ -144,6 +144,9 @@ describe("the entries of docs/reference", () => {
     ["HookEvent", "- [`ContentEvent`](polygate-requests-and-events.md#contentevent)"],
     ["ToolChoice", "- `auto` or `required`: `parallel: boolean`, `names?: string[]`"],
     ["HangUp", '`"cancel" | { drainMs: number }`'],
+    ["NamePolicy", '`"pass" | "none" | string[]`'],
+    ["Price", "`(usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel) => number`"],
+    ["Clock", "- `now(): number`: Milliseconds"],
     ["GatewayErrorCode", '`"invalid_request"`, `"malformed_body"`'],
   ])("of %s has the types", (name, line) => {
     expect(sections.get(name)).toContain(line);

@@ -15,7 +15,7 @@ export interface Shape {
   readonly file: string;
   /** The lines of code for the fields, by their names: `connections?: number`. */
   readonly fields: ReadonlyMap<string, string>;
-  /** The type behind the name of an alias, when it is short. */
+  /** The type behind the name of an alias, when it is short, or the function that the type is. */
   readonly alias: string | undefined;
   /** The members of an alias that is a union of objects or of many words. */
   readonly members: readonly Member[];
@@ -45,15 +45,18 @@ export function shapesOf(
     const declaration = symbol?.declarations?.[0];
     if (!symbol || !declaration) throw new Error(`No type is named ${name}.`);
     const node = ts.isTypeAliasDeclaration(declaration) ? declaration.type : undefined;
-    const alias = node && shortened(node.getText());
-    const isShort =
-      node && alias !== undefined && alias.length <= MOST_CHARS && !isComputed(node) && !TYPED.test(alias);
+    const call =
+      node && ts.isFunctionTypeNode(node)
+        ? node
+        : ts.isInterfaceDeclaration(declaration) && declaration.members.find(ts.isCallSignatureDeclaration);
+    const text = node && shortened(node.getText());
+    const isShort = node && text && text.length <= MOST_CHARS && !isComputed(node) && !TYPED.test(text);
     const properties = checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol));
     return {
       file: declaration.getSourceFile().fileName,
       fields: new Map(properties.map((property) => [property.name, codeOf(property)])),
-      alias: isShort ? alias : undefined,
-      members: node && !isShort && !ts.isFunctionTypeNode(node) ? membersOf(node, "") : [],
+      alias: call ? shortEnough(formsOf(call, " => ")) : isShort ? text : undefined,
+      members: node && !isShort && !call ? membersOf(node, "") : [],
     };
   };
 
@@ -169,18 +172,23 @@ function codeOf(property: TypeScript.Symbol): string {
   );
   if (!declaration) return name;
   if (ts.isMethodSignature(declaration) || ts.isMethodDeclaration(declaration)) {
-    const names = declaration.parameters.map((one) => one.name.getText()).join(", ");
-    const given = declaration.parameters.map((one) => shortened(one.getText())).join(", ");
-    const result = declaration.type ? `: ${shortened(declaration.type.getText())}` : "";
-    return shortest([`${name}(${given})${result}`, `${name}(${names})${result}`, `${name}(${names})`], name);
+    const forms = formsOf(declaration, ": ").map((form) => name + form);
+    return shortEnough(forms) ?? name;
   }
   const type = typeOf(property);
   if (!type) return name;
-  return shortest([`${name}: ${name.endsWith("?") ? definedText(type) : shortened(type.getText())}`], name);
+  return shortEnough([`${name}: ${name.endsWith("?") ? definedText(type) : shortened(type.getText())}`]) ?? name;
 }
 
-const shortest = (codes: readonly string[], name: string): string =>
-  codes.find((code) => code.length <= MOST_CHARS) ?? name;
+/** Returns the forms of a function, the longest first: with the types of what it is given and returns, and without. */
+function formsOf({ parameters, type }: TypeScript.SignatureDeclaration, mark: string): string[] {
+  const names = parameters.map((one) => one.name.getText()).join(", ");
+  const given = parameters.map((one) => shortened(one.getText())).join(", ");
+  const result = type ? mark + shortened(type.getText()) : "";
+  return [`(${given})${result}`, `(${names})${result}`, `(${names})`];
+}
+
+const shortEnough = (codes: readonly string[]): string | undefined => codes.find((code) => code.length <= MOST_CHARS);
 
 /** Returns the text of a type in a line, without `readonly`, and without the type of the host's context. */
 const shortened = (text: string): string =>

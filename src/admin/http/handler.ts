@@ -70,7 +70,7 @@ export interface AdminHandlerOptions<Context = unknown> {
   readonly replayStore?: ReplayStore;
   /** A page for browsers at the root of the mount, such as `adminPage()` of `polygate/admin/page`. Default: none. */
   readonly page?: AdminPage;
-  /** Hears of each failure whose cause the user is not told. Default: prints to standard error, in one line while the store is away. */
+  /** Receives each failure whose cause the user is not told. Default: prints to standard error, in one line while the store is away. */
   readonly onFailure?: (error: unknown) => void;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
