@@ -29,14 +29,16 @@ const secretOf = (user: string): string => createHmac("sha256", OWN_AUTH_SECRET)
 const find = quotas.find.bind(quotas);
 quotas.find = async (apiKey, call) => {
   const user = await userOf(apiKey);
-  return find(user === undefined ? apiKey : secretOf(user), call); // Other secrets are those of usual keys.
+  if (user === undefined) return find(apiKey, call); // Other secrets are those of usual keys.
+  const known = await find(secretOf(user), call);
+  if (known) return known;
+  // The first call of a user makes the key. Another one at the same time finds that the id is taken.
+  await quotas.add({ id: user, apiKey: secretOf(user), granted: 100_000 }).catch(() => {});
+  return find(secretOf(user), call);
 };
 
-// When a user signs up:
-await quotas.add({ id: "anna", apiKey: secretOf("anna"), granted: 100_000 });
-
 const gateway = createGateway({ backend: myBackend, ...stores.ports });
-for (const token of ["token-of-anna", "token-of-bob"]) {
+for (const token of ["token-of-anna", "nonsense"]) {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const body = JSON.stringify({ model: "any", messages: [{ role: "user", content: "Hello" }] });
   const { status } = await gateway.fetch("http://localhost/v1/chat/completions", { method: "POST", headers, body });

@@ -128,8 +128,8 @@ export interface HookCall<Context = unknown> {
   readonly format: string;
   /** The model that the caller named. */
   readonly model: string;
-  /** The host's own context. */
-  readonly context: Context;
+  /** The host's own context; undefined without the option `context` of the mount. */
+  readonly context: Context | undefined;
 }
 
 /** An answer after its end. */

@@ -1630,6 +1630,7 @@ describe("polygate keys", () => {
       "Correct the password of the add",
     ],
     ["42501", "permission denied for schema public", "Let the user of the address make tables: GRANT ALL ON SCHEMA"],
+    ["42501", "permission denied for table polygate_schema_version", "write the tables: GRANT SELECT, INSERT, UPDATE"],
     ["ER_DBACCESS_DENIED_ERROR", "Access denied for user 'anna'@'%' to database 'x'", "Let the user use it: GRANT ALL"],
     [
       "ER_ACCESS_DENIED_ERROR",

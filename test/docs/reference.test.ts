@@ -167,13 +167,13 @@ it("tells of every code of an error", () => {
   expect(rows.flatMap(([cell]) => namesIn(cell)).toSorted()).toEqual(GATEWAY_ERROR_CODES.toSorted());
 });
 
-it.each(["calls", "usage_days"])("lists the columns of %s that the migrations make", async (table) => {
+it.each(["calls", "usage_days", "audit"])("lists the columns of %s that the migrations make", async (table) => {
   const database = new DatabaseSync(":memory:");
   const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
   await migrate(db, { dialect: "sqlite" });
   const columns = database.prepare(`PRAGMA table_info(polygate_${table})`).all() as Record<string, unknown>[];
   const made = columns.map(({ name, type, notnull, pk }) => {
-    const kind = /int/i.test(String(type)) ? "integer" : "text";
+    const kind = /int/i.test(String(type)) ? "bigint" : "text";
     return `${String(name)} (${kind}${notnull === 1 || pk === 1 ? "" : " or null"})`;
   });
   const page = pages.find(({ path }) => path === `${FOLDER}sql-tables.md`)?.text ?? "";

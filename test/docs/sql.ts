@@ -14,22 +14,22 @@ interface Column {
 
 /** The columns of `usage_days` that are no columns of a call. */
 const OWN_SUMS: Readonly<Record<string, string>> = {
-  id: "Names the row.",
+  id: "The id of the row.",
   calls: "The number of calls.",
   refused: "The calls that were refused.",
   failed: "The calls that failed.",
 };
 
-/** Returns the columns of calls by their names, from the doc comments of their type. */
-function columnsOfCalls(): ReadonlyMap<string, Column> {
+/** Returns the columns of a table by their names, from the doc comments of its type. */
+function columnsOf(table: string): ReadonlyMap<string, Column> {
   const source = readFileSync(join(ROOT, "src/stores/sql/tables.ts"), "utf8");
-  const [, body = ""] = /^export interface CallTable \{\n(.*?)^\}/ms.exec(source) ?? [];
-  const fields = body.matchAll(/\/\*\* (.*?) \*\/\s+(\w+): (\w+)( \| null)?;/gs);
-  const columns = Array.from(fields, ([, about = "", name = "", type, orNull = ""]): [string, Column] => [
+  const [, body = ""] = new RegExp(`^export interface ${table} \\{\\n(.*?)^\\}`, "ms").exec(source) ?? [];
+  const fields = body.matchAll(/\/\*\* (.*?) \*\/\s+(\w+): ([\w<>]+)( \| null)?;/gs);
+  const columns = Array.from(fields, ([, about = "", name = "", type = "", orNull = ""]): [string, Column] => [
     name,
-    { kind: `${type === "StoredInteger" ? "integer" : "text"}${orNull && " or null"}`, about },
+    { kind: `${type.includes("StoredInteger") ? "bigint" : "text"}${orNull && " or null"}`, about },
   ]);
-  if (columns.length !== body.match(/;$/gm)?.length) throw new Error("A column of calls has no doc comment.");
+  if (columns.length !== body.match(/;$/gm)?.length) throw new Error(`A column of ${table} has no doc comment.`);
   return new Map(columns);
 }
 
@@ -37,14 +37,14 @@ const list = (columns: Iterable<[string, Column]>): string =>
   Array.from(columns, ([name, { kind, about }]) => wrapped(`- \`${name}\` (${kind}): ${about}`, "  ")).join("\n");
 
 export function sqlPage(): string {
-  const calls = columnsOfCalls();
+  const calls = columnsOf("CallTable");
   const ofDays = ["id", ...USAGE_BY, ...USAGE_SUMS].map((name): [string, Column] => {
     const own = OWN_SUMS[name];
-    if (own !== undefined) return [name, { kind: name === "id" ? "text" : "integer", about: own }];
-    return [name, calls.get(name) ?? { kind: "integer", about: "" }];
+    if (own !== undefined) return [name, { kind: name === "id" ? "text" : "bigint", about: own }];
+    return [name, calls.get(name) ?? { kind: "bigint", about: "" }];
   });
   const note =
-    "You may query these tables, and delete old rows of calls and of `polygate_audit`; all other writes are those of polygate. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`.";
+    "You may query these tables, and delete old rows of calls and of `polygate_audit`; all other writes are those of polygate. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`. The package `pg` returns a `bigint` as a text: cast it, as in `sum(units)::float8`. SQLite and MySQL have types of their own for the same.";
   return `# SQL tables
 
 ${wrapped(note)}
@@ -60,5 +60,11 @@ ${list(calls)}
 ${wrapped("The sums of the calls of a day that have the same key, budgets, group, model and upstream. They stay when the calls are deleted.")}
 
 ${list(ofDays)}
+
+## polygate_audit
+
+${wrapped("A row for each [change of the admin](../admin.md#the-log-of-changes), until you delete it.")}
+
+${list(columnsOf("AuditTable"))}
 `;
 }

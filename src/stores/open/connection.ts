@@ -375,7 +375,11 @@ const STEPS: readonly (readonly [refusal: RegExp, step: string])[] = [
   [/^3D000 /, "Make it: createdb NAME"],
   [/^28000 role /, "Make it: createuser --pwprompt NAME; or start the server that the address means"],
   [/^28P01 |^SASL: .* password must be /, "Correct the password of the address, or PGPASSWORD"],
-  [/^42501 .*schema/, "Let the user of the address make tables: GRANT ALL ON SCHEMA … TO …"],
+  [/^42501 .* for schema /, "Let the user of the address make tables: GRANT ALL ON SCHEMA … TO …"],
+  [
+    /^42501 /,
+    "Let the user of the address write the tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO …, and GRANT USAGE ON ALL SEQUENCES; a migration needs their owner",
+  ],
   [/^ER_BAD_DB_ERROR /, "Make it: mysqladmin create NAME"],
   [/^ER_DBACCESS_DENIED_ERROR /, "Let the user use it: GRANT ALL ON DATABASE.* TO …"],
   [/^ER_ACCESS_DENIED/, "Correct the user and the password of the address, or make the user: CREATE USER NAME"],

@@ -193,9 +193,9 @@ export type UsageTable = Record<(typeof USAGE_SUMS)[number], StoredInteger> &
 export interface CallTable {
   /** The request id, which is also the id of the call's hold. */
   id: string;
-  /** The beginning, moved into the budgets' periods that the call is charged to: Unix time in milliseconds. */
+  /** The beginning of the call, kept within the periods of the budgets that it is charged to: Unix time in milliseconds. */
   at: StoredInteger;
-  /** The day of `at` in the time zone of the key's budget, such as `2026-11-28`. */
+  /** The day of `at` in the time zone of the key's budget, or of the recorder, such as `2026-11-28`. */
   day: string;
   /** The id of the key; empty for a call that ended before its key was known. */
   key_id: string;
@@ -213,7 +213,7 @@ export interface CallTable {
   model_asked: string | null;
   /** The model that answered; null for none. */
   model_answered: string | null;
-  /** The model that `usage_days` counts the call for; empty for none. */
+  /** The model for which `polygate_usage_days` counts the call; empty for none. */
   model: string;
   /** 0 or 1. */
   streamed: StoredInteger;
@@ -265,16 +265,21 @@ export interface CallTable {
 export interface AuditTable {
   /** Orders the changes. */
   seq: Generated<StoredInteger>;
+  /** The id of the change. */
   id: string;
   /** Unix time in milliseconds. */
   at: StoredInteger;
+  /** The user of your login. */
   user_name: string;
+  /** The change, such as `keys.update`. */
   action: string;
+  /** The id of the key or budget; null for none. */
   target: string | null;
   /** The fields of the request as JSON, without secrets, or a list of them and of their former values; null for none. */
   changes: string | null;
   /** An `AuditOutcome["state"]`; null before the end. */
   state: string | null;
+  /** Why the change was refused or failed; null for none. */
   reason: string | null;
 }
 
