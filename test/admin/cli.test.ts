@@ -1630,7 +1630,11 @@ describe("polygate keys", () => {
       "Correct the password of the add",
     ],
     ["42501", "permission denied for schema public", "Let the user of the address make tables: GRANT ALL ON SCHEMA"],
-    ["42501", "permission denied for table polygate_schema_version", "write the tables: GRANT SELECT, INSERT, UPDATE"],
+    [
+      "42501",
+      "permission denied for table polygate_keys",
+      "Let the user of the address write the tables: GRANT SELECT",
+    ],
     ["ER_DBACCESS_DENIED_ERROR", "Access denied for user 'anna'@'%' to database 'x'", "Let the user use it: GRANT ALL"],
     [
       "ER_ACCESS_DENIED_ERROR",
