@@ -176,7 +176,7 @@ export interface KeptDocuments {
 export interface DocumentsCall {
   readonly limits: Limits;
   readonly isEnded: boolean;
-  /** True for a call that costs nothing, such as one that reads or cancels: the response itself may hold all quota. */
+  /** True for a call that costs nothing, such as a read or a cancellation: the response itself may hold all quota. */
   readonly isFree: boolean;
   /** Books memory of the call's key. */
   lease(): BodyLease;
@@ -418,7 +418,7 @@ export interface ChatCodec {
    * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
    */
   decodeError(status: number, headers: Headers, body: unknown): GatewayError;
-  /** Returns the headers of a 429 by which clients of this format wait, without those that tell more of the host's account. */
+  /** Returns the headers of a 429 that tell clients of this format how long to wait, and nothing else of the host's account. */
   limitsOf?(headers: Headers): VendorLimits;
 }
 

@@ -411,7 +411,7 @@ export interface UpstreamObserver {
   readonly isBrief?: boolean;
   /** Runs the function that sends the request. Must run it once, immediately, and return its result. */
   run<Result>(work: () => Result): Result;
-  /** Called when the headers of the answer have come, whatever its status. `header` returns one by its name in lower case. */
+  /** Called with the headers of an answer of any status. `header` returns one by its name in lower case. */
   head?(header: (name: string) => string | undefined): void;
   /** Called when this upstream answers the call although another one was asked after it: the call is charged as this one's. */
   chosen?(): void;

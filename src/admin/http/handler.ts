@@ -511,7 +511,7 @@ async function fileOf(page: AdminPage, name: string, base: string): Promise<Resp
   return new Response(file.text, { headers: { "content-type": file.type, ...HEADERS, ...PAGE_HEADERS } });
 }
 
-/** Returns the sentence for an unknown path below the mount. Asks for the path of which one part was probably mistyped. */
+/** Returns the sentence for an unknown path below the mount. Suggests a path that differs in one mistyped part. */
 function noRoute(operations: readonly Operation[], path: string): string {
   const asked = path.split("/");
   const near = operations.flatMap((operation) => {

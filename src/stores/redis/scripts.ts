@@ -404,8 +404,8 @@ return 1
 `);
 
 /**
- * Returns the api key that owns a hold, and extends the time for which the owner is remembered. KEYS: the owner of the id: a hash
- * when CLAIM has written it, a text otherwise. ARGV: the time for which the owner is remembered.
+ * Returns the api key that owns a hold, and remembers the owner for longer. KEYS: the owner of the id, which is a hash after CLAIM, and
+ * otherwise a text. ARGV: the time to remember the owner.
  */
 export const OWNER: Script = scriptOf(`
 local isClaimed = redis.call('TYPE', KEYS[1]).ok == 'hash'

@@ -193,7 +193,7 @@ export type UsageTable = Record<(typeof USAGE_SUMS)[number], StoredInteger> &
 export interface CallTable {
   /** The request id, which is also the id of the call's hold. */
   id: string;
-  /** The beginning of the call, kept within the periods of the budgets that it is charged to: Unix time in milliseconds. */
+  /** The beginning of the call, within the periods of the charged budgets: Unix time in milliseconds. */
   at: StoredInteger;
   /** The day of `at` in the time zone of the key's budget, or of the recorder, such as `2026-11-28`. */
   day: string;
@@ -213,7 +213,7 @@ export interface CallTable {
   model_asked: string | null;
   /** The model that answered; null for none. */
   model_answered: string | null;
-  /** The model for which `polygate_usage_days` counts the call; empty for none. */
+  /** The model under which `polygate_usage_days` has the call; empty for none. */
   model: string;
   /** 0 or 1. */
   streamed: StoredInteger;

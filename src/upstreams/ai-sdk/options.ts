@@ -54,8 +54,8 @@ export interface AiSdkOptions {
    */
   readonly providerOptions?: ProviderOptions;
   /**
-   * Returns how a request controls the reasoning of a model: `none`, `budget`, `effort` or `any`. Takes the provider's name of the model. Reasoning that the caller asks for in
-   * another way is converted. Default: by the names of Claude's models; for other names, the provider decides.
+   * Returns how a request controls the reasoning of a model, by the provider's name of the model: `none`, `budget`, `effort` or `any`.
+   * Reasoning that the caller asks for in another way is converted. Default: by the names of Claude's models; for other names, the provider decides.
    */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
   /** The treatment of earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */

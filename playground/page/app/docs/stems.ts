@@ -41,20 +41,20 @@ const SYNONYMS = `
   break cut interrupt interruption truncate
   call request
   charge bill cost fee pay price pricing
-  dashboard ui gui interface console
   convert conversion translate translation transform
+  dashboard ui gui interface console
   day daily today yesterday
   deploy deployment rollout
   delete remove erase erasure forgotten purge
   down away outage died dead fail failure unavailable overloaded
+  embedding vector
   fallback failover switch
+  expire expiry expiration end
   google gcp
   hang abort cancel disconnect
   health healthcheck alive
-  embedding vector
   image picture photo screenshot
   injection jailbreak
-  expire expiry expiration end
   keep kept save retain retention
   kill stop runaway terminate
   kubernetes k8s
