@@ -47,6 +47,7 @@ export interface ImageBooking {
 export interface StoredImage {
   /** The id, from `newImageId`. Everybody who knows the id can see the image. */
   readonly id: string;
+  /** The whole file. */
   readonly bytes: Uint8Array;
   /** The media type, such as `image/png`. */
   readonly mediaType: string;

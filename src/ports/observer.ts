@@ -330,6 +330,7 @@ export interface BegunCall<Context = unknown> {
   readonly kind: ModelKind | "query" | "public";
   /** The names of the format in OpenTelemetry; undefined for a format that no model answers. */
   readonly telemetry?: TelemetryNames | undefined;
+  /** The HTTP method. */
   readonly method: string;
   /** The route's pattern, never the request's address. */
   readonly route: string;

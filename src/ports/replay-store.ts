@@ -36,6 +36,7 @@ export interface ReplayHolder {
   readonly callId: string;
 }
 
+/** A claim of an entry. */
 export interface ReplayClaim extends ReplayHolder {
   /** A hash of the request, as 64 hexadecimal digits. Requests of one entry with the same fingerprint are the same request. */
   readonly fingerprint: string;
@@ -43,8 +44,11 @@ export interface ReplayClaim extends ReplayHolder {
   readonly leaseMs: number;
 }
 
+/** The answer of an entry. */
 export interface ReplayRecord extends ReplayHolder {
+  /** The fingerprint of the claim. */
   readonly fingerprint: string;
+  /** The answer that later calls of the entry get. */
   readonly answer: RecordedAnswer;
   /** The time until the answer may be forgotten, in milliseconds: an integer from 1 up. */
   readonly retainMs: number;
@@ -62,6 +66,7 @@ export type ReplayState =
 export interface RecordedAnswer {
   /** The request id of the call that was answered first. */
   readonly requestId: string;
+  /** The HTTP status. */
   readonly status: number;
   /** The headers of the answer, without headers that belong to one call, such as the request id. */
   readonly headers: Readonly<Record<string, string>>;

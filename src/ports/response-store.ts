@@ -64,9 +64,13 @@ export interface NewDocument {
 
 /** A document as it is stored now. */
 export interface KeptDocument {
+  /** The id that the document was created with. */
   readonly id: string;
+  /** The further ids that find the document. */
   readonly aliases: readonly string[];
+  /** The id of the document that this document belongs to; undefined for none. */
   readonly parentId?: string;
+  /** The text of the last update. */
   readonly content: string;
   /** The number of updates so far. */
   readonly revision: number;
@@ -74,9 +78,11 @@ export interface KeptDocument {
 
 /** A new content of a document. */
 export interface DocumentUpdate {
+  /** The id of the document; an alias does not count. */
   readonly id: string;
   /** The revision that the new content is based on. */
   readonly revision: number;
+  /** The text that replaces the document's content. */
   readonly content: string;
   /** Replaces the aliases. Default: they stay. */
   readonly aliases?: readonly string[];

@@ -34,6 +34,7 @@ export interface BudgetOptions {
 
 /** Changes of a budget. A field that is absent leaves the budget as it is. */
 export interface BudgetChanges {
+  /** The new name that people read. */
   readonly name?: string;
   /**
    * The amount of the current period and of all later ones, in units (of money: `unitsOfMoney(300)`): an integer from 0 up, also less than what
@@ -48,17 +49,25 @@ export type BudgetPeriod = "day" | "week" | "month";
 
 /** A budget and the books of its current period, in units. `available` is `granted` less `used`, or 0 when `used` is more. */
 export interface BudgetReport {
+  /** The budget's id. */
   readonly id: string;
+  /** The name that people read. */
   readonly name: string;
+  /** The units of each period, or of the whole budget when it has no period. */
   readonly amount: number;
+  /** Absent for a budget that never begins anew. */
   readonly period?: BudgetPeriod;
+  /** The time zone in which a period begins at midnight. Absent without a period. */
   readonly timeZone?: string;
+  /** True if unused units are added to the next period. Absent without a period. */
   readonly rollover?: boolean;
+  /** The id of the budget that this budget draws on. Absent for none. */
   readonly parent?: string;
   /** Set for a removed budget: no key and no other budget can draw on it any more. */
   readonly removed?: true;
-  /** The beginning and the end of the current period: Unix time in milliseconds. Absent without a period. */
+  /** The beginning of the current period: Unix time in milliseconds. Absent without a period. */
   readonly startsAt?: number;
+  /** The end of the current period: Unix time in milliseconds. Absent without a period. */
   readonly endsAt?: number;
   /**
    * The units that the period was given: the amount, with those that were taken over and topped up, less those that were taken back, or 0
@@ -67,6 +76,7 @@ export interface BudgetReport {
   readonly granted: number;
   /** The units that are spent or held by running calls: more than `granted` only after the amount was lowered. */
   readonly used: number;
+  /** The units that calls can still reserve. */
   readonly available: number;
   /** Units of live holds, which `used` includes. */
   readonly held: number;
@@ -94,7 +104,9 @@ const THRESHOLDS = [50, 80, 100] as const;
 
 /** A budget that has reached a threshold. */
 export interface BudgetEvent {
+  /** The budget's id. */
   readonly id: string;
+  /** The name that people read. */
   readonly name: string;
   /**
    * The threshold, in percent of the granted units. Live holds do not count. 100 also means that a call was refused because what is
@@ -105,8 +117,9 @@ export interface BudgetEvent {
   readonly granted: number;
   /** The charged units of the period, without live holds. */
   readonly charged: number;
-  /** The beginning and the end of the period: Unix time in milliseconds. Absent without a period. */
+  /** The beginning of the period: Unix time in milliseconds. Absent without a period. */
   readonly startsAt?: number;
+  /** The end of the period: Unix time in milliseconds. Absent without a period. */
   readonly endsAt?: number;
 }
 

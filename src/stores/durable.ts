@@ -48,6 +48,7 @@ export interface KeyReport extends ApiKey {
   readonly unlimited: boolean;
   /** The number of valid secrets of the key. */
   readonly secrets: number;
+  /** True for a key that was revoked: it works never again. */
   readonly revoked: boolean;
   /**
    * The names of corrupt stored numbers: negative ones, or ones beyond 2^53 - 1. The numbers of such a report are not exact, and the
@@ -56,9 +57,11 @@ export interface KeyReport extends ApiKey {
   readonly spoilt?: readonly string[];
 }
 
-/** A page of keys: `limit` of them (1 to 1,000, default 100) whose ids come after `after`. */
+/** A page of keys or budgets, in the order of their ids. */
 export interface KeyPage {
+  /** The last id of the page before. Default: the first page. */
   readonly after?: string;
+  /** The most entries of the page: 1 to 1,000. Default: 100. */
   readonly limit?: number;
 }
 
@@ -125,7 +128,7 @@ export interface DurableQuotaStore<Context = unknown>
   prune(retention: Retention): Promise<number>;
 }
 
-/** A page of budgets: `limit` of them (1 to 1,000, default 100) whose ids come after `after`. */
+/** A page of budgets, in the order of their ids. */
 export type BudgetPage = KeyPage;
 
 /** A page of periods: `limit` of them (1 to 1,000, default 100) that began before a time, the latest first. */

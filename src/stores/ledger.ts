@@ -344,6 +344,7 @@ export interface ApiKeyOptions {
 
 /** Changes of a key. A field that is absent leaves the key as it is. */
 export interface KeyChanges {
+  /** The new name that people read. */
   readonly name?: string;
   /** The models that the key may use; null allows every model. */
   readonly models?: readonly string[] | null;

@@ -33,13 +33,18 @@ const RECORDS: readonly string[] = [
   "AwsCredentialProvider",
   "AwsCredentials",
   "Balance",
+  "BegunCall",
   "BreakerGauge",
   "BreakerState",
+  "BudgetChanges",
   "BudgetDirectory",
+  "BudgetEvent",
   "BudgetPeriod",
+  "BudgetReport",
   "CallContext",
   "CallDemand",
   "CallInfo",
+  "CallObserver",
   "CallOutcome",
   "CallRecord",
   "Cancel",
@@ -51,6 +56,8 @@ const RECORDS: readonly string[] = [
   "CodeToRun",
   "ContextTokens",
   "CountTokens",
+  "DocumentPage",
+  "DocumentUpdate",
   "EmbeddingBatches",
   "EncryptionKey",
   "FailedUpstream",
@@ -58,12 +65,13 @@ const RECORDS: readonly string[] = [
   "Fetch",
   "FileProfile",
   "Gateway",
-  "GatewayError",
   "GatewayErrorCode",
   "GatewayErrorDetails",
+  "GatewayGauges",
   "GatewayHealth",
   "GoogleTokens",
   "HangUp",
+  "HoldChange",
   "HoldRequest",
   "Hook",
   "HookAnswer",
@@ -73,11 +81,18 @@ const RECORDS: readonly string[] = [
   "HookRequest",
   "HookStep",
   "HookToolCall",
+  "ImageBooking",
   "ImagePrice",
   "ImageProfile",
+  "ImageStore",
+  "KeptDocument",
   "KeyAdmin",
-  "KeyUsage",
+  "KeyChanges",
+  "KeyDirectory",
+  "KeyPage",
+  "KeyReport",
   "LedgerDriver",
+  "LiveCall",
   "ModelBackend",
   "ModelInfo",
   "ModelKind",
@@ -86,7 +101,10 @@ const RECORDS: readonly string[] = [
   "Mounted",
   "MovedOn",
   "NamePolicy",
+  "NewDocument",
+  "Observer",
   "OnBudget",
+  "OnCall",
   "OnFailure",
   "OpenedStores",
   "OperationProfile",
@@ -95,25 +113,34 @@ const RECORDS: readonly string[] = [
   "Price",
   "QuotaRecalls",
   "QuotaStore",
+  "RateDecision",
   "RateKind",
   "RateLimit",
   "RateLimiter",
   "RateRefusal",
   "RateTier",
   "RateVerdict",
+  "RecordedAnswer",
   "RecordedKey",
   "Refusal",
   "RefusedBy",
   "RelayCheck",
   "RelayModels",
   "Renewal",
+  "ReplayClaim",
+  "ReplayHolder",
+  "ReplayRecord",
+  "ReplayState",
+  "ReplayStore",
   "Reservation",
+  "ResponseStore",
   "Route",
   "RouteUpstream",
   "ShadowAnswer",
   "SignRequest",
   "SignableRequest",
   "StoreHealth",
+  "StoredImage",
   "TelemetryNames",
   "TestGateway",
   "TightestBudget",
@@ -127,10 +154,36 @@ const RECORDS: readonly string[] = [
   "UpstreamOutcome",
   "UpstreamStatus",
   "VendorReason",
+  "WantedRoom",
 ];
 
-/** The source files whose types are all described, on a page of their own: the requests that backends get, and their events. */
+/** The source files whose types are all described: the requests that backends get, and their events. */
 const MODEL = /\/src\/model\/[^/]+$/;
+
+/** The pages of the entry `polygate`, by the source files of their types. A type that matches none stands on the page of the options. */
+const PARTS: readonly { readonly name: string; readonly title: string; readonly sources: RegExp }[] = [
+  { name: "requests and events", title: "Requests and events of `polygate`", sources: MODEL },
+  {
+    name: "backends and hooks",
+    title: "Backends and hooks of `polygate`",
+    sources: /\/src\/ports\/(?:model-backend|hook|code-runner|call-info)\.ts$/,
+  },
+  {
+    name: "records and observers",
+    title: "Records, failures and observers of `polygate`",
+    sources: /\/src\/(?:ports\/observer|pipeline\/health|errors)\.ts$/,
+  },
+  {
+    name: "keys and limits",
+    title: "Keys, budgets and limits of `polygate`",
+    sources: /\/src\/(?:ports\/(?:quota-store|rate-limiter)|stores\/(?:budgets|durable|ledger|rate-limits))\.ts$/,
+  },
+  {
+    name: "storage",
+    title: "Storage of `polygate`",
+    sources: /\/src\/(?:ports\/\w+-store|stores\/[^/]+|encryption)\.ts$/,
+  },
+];
 
 /** A function for the shapes of an entry's types. */
 export type ShapesOf = (entry: string, isDescribed: (name: string) => boolean) => (name: string) => Shape;
@@ -141,9 +194,9 @@ export type ShapesOf = (entry: string, isDescribed: (name: string) => boolean) =
  */
 export function referencePages({ children = [] }: ProjectReflection, shapesOf: ShapesOf): ReadonlyMap<string, string> {
   const described = children
+    .toSorted(byName)
     .flatMap((entry) => groupsOf(entry, shapesOf))
-    .filter(({ types }) => types.length > 0)
-    .toSorted((one, other) => (one.file < other.file ? -1 : 1));
+    .filter(({ types }) => types.length > 0);
   const addresses = described.flatMap(({ own }) => [...own].filter(([, address]) => address !== undefined));
   // Two entries may have different types of one name.
   const pages = described.map((group): [string, string] => [
@@ -177,32 +230,29 @@ interface Group {
   readonly own: Addresses;
 }
 
-/** Returns the groups of an entry's types: those of the model, and the others. */
+/** Returns the groups of an entry's types: those of each part, and the others. */
 function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesOf: ShapesOf): readonly Group[] {
   const file = entry.replaceAll("/", "-");
   const kinds = ReflectionKind.Interface | ReflectionKind.TypeAlias;
   const types = children.filter(({ kind }) => kind & kinds).toSorted(byName);
   const bare = shapesOf(entry, () => false);
-  const isModel = (type: DeclarationReflection): boolean => entry === "polygate" && MODEL.test(bare(type.name).file);
-  const model = types.filter(isModel);
-  const others = types.filter((type) => isDescribed(type) && !isModel(type));
+  const described = types.filter(
+    (type) => isDescribed(type) || (entry === "polygate" && MODEL.test(bare(type.name).file)),
+  );
+  const partOf = ({ name }: DeclarationReflection) =>
+    entry === "polygate" ? PARTS.find(({ sources }) => sources.test(bare(name).file)) : undefined;
+  const pages = [undefined, ...PARTS].map((part) => ({
+    file: part ? `${file}-${part.name.replaceAll(" ", "-")}.md` : `${file}.md`,
+    title: part?.title ?? `Options of \`${entry}\``,
+    label: `\`${entry}\`${part ? `, ${part.name}` : ""}`,
+    types: described.filter((type) => partOf(type) === part),
+  }));
   const own = new Map<string, string | undefined>([
     ...types.map(({ name }) => [name, undefined] as const),
-    ...model.map(({ name }) => [name, `${file}-requests-and-events.md#${name.toLowerCase()}`] as const),
-    ...others.map(({ name }) => [name, `${file}.md#${name.toLowerCase()}`] as const),
+    ...pages.flatMap((page) => page.types.map(({ name }) => [name, `${page.file}#${name.toLowerCase()}`] as const)),
   ]);
   const shapeOf = shapesOf(entry, (name) => own.get(name) !== undefined);
-  return [
-    { file: `${file}.md`, title: `Options of \`${entry}\``, label: `\`${entry}\``, types: others, shapeOf, own },
-    {
-      file: `${file}-requests-and-events.md`,
-      title: `Requests and events of \`${entry}\``,
-      label: `\`${entry}\`, requests and events`,
-      types: model,
-      shapeOf,
-      own,
-    },
-  ];
+  return pages.map((page) => ({ ...page, shapeOf, own }));
 }
 
 function indexOf(groups: readonly Group[]): string {

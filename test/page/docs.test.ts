@@ -146,9 +146,9 @@ describe("the search", () => {
     ["ImageRequest", "polygate-requests-and-events"],
     ["EmbeddingRequest", "polygate-requests-and-events"],
     ["ToolChoice", "polygate-requests-and-events"],
-    ["ModelBackend", "polygate"],
-    ["HookEvent", "polygate"],
-    ["HangUp", "polygate"],
+    ["ModelBackend", "polygate-backends-and-hooks"],
+    ["HookEvent", "polygate-backends-and-hooks"],
+    ["HangUp", "polygate-backends-and-hooks"],
     ["RelayOptions", "polygate-backends-relay"],
   ])("finds the type %s first at its own entry", (name, page) => {
     expect(find(name)[0]).toMatchObject({ page, heading: name.toLowerCase() });

@@ -79,7 +79,10 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
     const preference = preferenceFor(query);
     // A log that is pasted has its errors, which are quotations, and hundreds of other words.
     const words = query.split(/\s+/, MOST_WORDS).join(" ");
-    const results = index.search(words, { boostDocument: preference });
+    const results = index.search(words, {
+      boostDocument: preference,
+      ...(NAME.test(query) && { boostTerm: weightIn }),
+    });
     const best = Math.max(0, ...results.map(rankOf));
     const ranked = results.flatMap(({ id, ...result }) => {
       const section = byId.get(String(id));
@@ -113,6 +116,15 @@ const tokensOf = (text: string): string[] =>
     const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);
     return parts.length > 1 ? [word, ...parts] : word;
   });
+
+/** Matches a name of the code, such as `maxJsonBytes`. */
+const NAME = /[a-z][A-Z]/;
+/** The weight of a part of a name that the query has as a whole. */
+const PART = 0.3;
+
+/** Weighs a term of a query that has a name of the code: the whole name counts more than its parts. */
+const weightIn = (term: string, _at: number, terms: readonly string[]): number =>
+  terms.some((name) => name.length > term.length && (name.startsWith(term) || name.endsWith(term))) ? PART : 1;
 
 /** The page with questions in the words of users, each a link to the section that answers it. Other titles of these sections, not hits. */
 const QUESTIONS = "questions";
@@ -240,7 +252,7 @@ function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
 /** Returns the function that weighs sections for a query, by their ids. */
 function preferenceFor(query: string): (id: string) => number {
   if (/\berrors?\b|\b[45]\d\d\b/i.test(query)) return preferenceOfErrors;
-  return /[a-z][A-Z]/.test(query) ? preferenceOfNames : preferenceOfTexts;
+  return NAME.test(query) ? preferenceOfNames : preferenceOfTexts;
 }
 
 const REFERENCE = /^(?:polygate|error-messages|errors-by-format|conversion-tables|reference|playground)/;
