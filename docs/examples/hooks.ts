@@ -1,10 +1,15 @@
 // hooks.ts
-import { createGateway, GatewayError, type Hook, memoryQuotaStore } from "polygate";
+import { createGateway, GatewayError, type Hook, type HookCall, type HookRequest, memoryQuotaStore } from "polygate";
 import { redactor } from "polygate/redactor";
 import { myBackend } from "./backend.ts";
 
 declare function isAllowed(text: string): Promise<boolean>;
-declare function save(row: { keyId: string; text: string; units: number }): Promise<void>;
+declare function save(row: {
+  keyId: string;
+  prompt: HookRequest | undefined;
+  answer: string;
+  units: number;
+}): Promise<void>;
 
 /** Hides values from the provider and from the hooks behind, and restores them in the answer. */
 const redaction = redactor({
@@ -27,11 +32,16 @@ const moderation: Hook = {
   },
 };
 
-/** Keeps the answers of the keys whose owners have agreed. */
+/** Keeps the prompts and the answers of the keys whose owners have agreed. */
 const agreed = new Set(["key-1"]);
+const prompts = new WeakMap<HookCall, HookRequest>();
 const promptLog: Hook = {
-  async after({ text, record }, { key }) {
-    if (agreed.has(key.id)) await save({ keyId: key.id, text, units: record.units });
+  before(request, call) {
+    if (agreed.has(call.key.id)) prompts.set(call, request);
+  },
+  async after({ text, record }, call) {
+    const { id } = call.key;
+    if (agreed.has(id)) await save({ keyId: id, prompt: prompts.get(call), answer: text, units: record.units });
   },
 };
 

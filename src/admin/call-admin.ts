@@ -764,7 +764,7 @@ function topUpSteps(
 const OF_UNITS: ReadonlySet<RefusedBy["kind"]> = new Set(["quota", "budget"]);
 
 function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => string): string {
-  const { kind, needed, available, held, limit, windowMs, endsAt, model, group, budget } = refusedBy;
+  const { kind, needed, wanted, available, held, limit, windowMs, endsAt, model, group, budget } = refusedBy;
   const amount = OF_UNITS.has(kind) ? amountOfUnits : String;
   const owners: Readonly<Record<RefusedBy["kind"], string>> = {
     requests: "the rate limit on requests",
@@ -779,7 +779,7 @@ function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => s
     ...(limit === undefined ? [] : [`, ${limit}${windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`}`]),
   ];
   const state = [
-    ...(needed === undefined ? [] : [`needed: ${amount(needed)}`]),
+    ...(needed === undefined ? [] : [`needed: ${wanted === undefined ? "" : "at least "}${amount(needed)}`]),
     ...(available === undefined ? [] : [`available: ${amount(available)}`]),
     ...(held === undefined || held === 0 ? [] : [`held by running calls: ${amount(held)}`]),
     ...(endsAt === undefined ? [] : [`begins anew at ${timeOf(endsAt)}`]),

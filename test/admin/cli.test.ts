@@ -2018,7 +2018,7 @@ describe("polygate usage and why", () => {
     expect(JSON.parse(stdout)).toMatchObject({
       reasons: expect.arrayContaining([
         expect.stringMatching(
-          /^The call was refused by the budget team \(needed: 0\.\d+ USD, available: 0\.0010 USD, /,
+          /^The call was refused by the budget team \(needed: at least 0\.\d+ USD, available: 0\.0010 USD, /,
         ),
       ]),
       call: {

@@ -214,7 +214,7 @@ it("health.ts tells that it runs, and whether it should get calls", async () => 
   ]);
 });
 
-it("hooks.ts redacts, asks a moderation service, and keeps answers of those who have agreed", async () => {
+it("hooks.ts redacts, asks a moderation service, and keeps prompts and answers of those who have agreed", async () => {
   const script = `
     const [asked, saved] = [[], []];
     globalThis.isAllowed = async (text) => asked.push(text) && !text.includes("forbidden");
@@ -238,8 +238,16 @@ it("hooks.ts redacts, asks a moderation service, and keeps answers of those who 
     statuses: [200, 400],
     asked: [expect.stringContaining("Write to [EMAIL_1]"), expect.stringContaining("forbidden")],
     saved: [
-      { keyId: "key-1", text: "You asked any something.", units: expect.any(Number) as number },
-      { keyId: "key-1", text: "", units: 0 },
+      {
+        keyId: "key-1",
+        prompt: expect.objectContaining({
+          messages: [{ role: "user", parts: [{ type: "text", text: "Write to [EMAIL_1]." }] }],
+        }),
+        answer: "You asked any something.",
+        units: expect.any(Number) as number,
+      },
+      // The moderation has refused the prompt before the log could note it.
+      { keyId: "key-1", answer: "", units: 0 },
     ],
   });
 });
