@@ -42,12 +42,18 @@ const TYPES: Readonly<Record<string, string>> = {
   ".txt": "text/plain; charset=utf-8",
 };
 
-/** The files that are generated from the docs with their first request: all pages by name, and the files for language models. */
+/**
+ * The files that are generated from the docs with their first request: all pages by name with what people search for, and the files for language
+ * models.
+ */
 const MADE: Readonly<Record<string, (root: URL) => string>> = {
   [`${DOCS}pages.json`]: (root) =>
     JSON.stringify({
-      ...Object.fromEntries(docsFiles(root).map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
-      ...examplePages(root),
+      pages: {
+        ...Object.fromEntries(docsFiles(root).map(([path, source]) => [nameOf(path), readFileSync(source, "utf8")])),
+        ...examplePages(root),
+      },
+      phrases: readFileSync(new URL("docs/search-phrases.txt", root), "utf8"),
     }),
   "/llms.txt": (root) => llmsTxt(root, (path) => `${DOCS}${basename(path)}`),
   "/llms-full.txt": llmsFullTxt,

@@ -27,7 +27,10 @@ function textsIn(block: Block): readonly string[] {
 
 const served = pageFiles(new URL("playground/page/app/", ROOT), ROOT);
 
-const texts = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as Readonly<Record<string, string>>;
+const { pages: texts, phrases } = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as {
+  readonly pages: Readonly<Record<string, string>>;
+  readonly phrases: string;
+};
 
 function isServed(address: string): boolean {
   const [, name = "", heading] = address.split("/");
@@ -136,8 +139,15 @@ describe("the contents", () => {
   });
 });
 
+/** Returns a function for the sections that the search finds in some pages. */
+const hitsIn = (...given: Parameters<typeof searchIn>) => {
+  const search = searchIn(...given);
+  return (query: string) => search(query).hits;
+};
+
 describe("the search", () => {
-  const find = searchIn(texts);
+  const search = searchIn(texts, phrases);
+  const find = (query: string) => search(query).hits;
 
   it.each([
     ["ChatRequest", "polygate-requests-and-events"],
@@ -166,7 +176,7 @@ describe("the search", () => {
 
   it("takes the name of a member of every object for a word", () => {
     const page = "made-up";
-    expect(searchIn({ [page]: "# Made up\n\nThe constructor of a class." })("constructor")).toMatchObject([{ page }]);
+    expect(hitsIn({ [page]: "# Made up\n\nThe constructor of a class." })("constructor")).toMatchObject([{ page }]);
     expect(find("the constructor of a budget")).not.toEqual([]);
   });
 
@@ -494,10 +504,38 @@ describe("the search", () => {
     expect(find("questions").filter(({ page }) => page === "questions")).toEqual([]);
   });
 
+  it("knows for each section of the guides what people search for, and each phrase for one section alone", () => {
+    const lines = Array.from(phrases.matchAll(/^([\w-]+)#([\w-]*): (.*)$/gm), ([, page, heading, words = ""]) => ({
+      address: `${page}/${heading}`,
+      words: words.split(" | "),
+    }));
+    expect(lines.filter(({ address }) => !isServed(`#docs/${address.replace(/\/$/, "")}`))).toEqual([]);
+    const guides = FILES.filter((file) => !/[/]|README|questions/.test(file)).map((file) => basename(file, ".md"));
+    const sections = guides.flatMap((page) =>
+      (pages.get(page) ?? []).flatMap((block, at) =>
+        block.type === "heading" ? `${page}/${at === 0 ? "" : block.id}` : [],
+      ),
+    );
+    const known = new Map(lines.map(({ address, words }) => [address, words]));
+    expect(sections.filter((address) => (known.get(address) ?? []).length < 8)).toEqual([]);
+    const all = lines.flatMap(({ words }) => words);
+    expect(all.filter((phrase, at) => all.indexOf(phrase) !== at)).toEqual([]);
+  });
+
+  it("names the words that no section has", () => {
+    const { hits, missing } = searchIn({ page: "# Page\n\nA needle in the hay of `myStack`." })(
+      "a needle in my haystack, hays or stack",
+    );
+    expect(hits).toMatchObject([{ page: "page" }]);
+    expect(missing).toEqual(["haystack"]);
+    expect(search("winston logger").missing).toEqual(["winston"]);
+    expect(search("Cannot find module '/x/served.ts'").missing).toEqual([]);
+  });
+
   it("finds a section by the words of its question, and shows its own title", () => {
     const page = "# Page\n\n## Ends\n\nThe hay is taken away.";
     const questions = "# Questions\n\n- [Who eats the needle?](page.md#ends)\n- [Elsewhere?](https://example.com)\n";
-    const [hit, ...others] = searchIn({ page, questions })("needle");
+    const [hit, ...others] = hitsIn({ page, questions })("needle");
     expect(hit).toMatchObject({
       page: "page",
       heading: "ends",
@@ -522,7 +560,7 @@ describe("the search", () => {
     ["suspend customer", "keys-and-limits/keys"],
     ["client aborts charge", "backends/hang-ups-and-failed-calls"],
     ["cancled stream billing", "backends/hang-ups-and-failed-calls"],
-    ["fallbak provider", "routes/fallback-when-an-upstream-fails"],
+    ["fallbak provider", "routes/"],
     ["kuberentes", "production/deploy"],
     ["postgress down", "production/when-the-database-is-down"],
     ["will I be billed twice if my client retries after a network error", "retries/"],
@@ -584,7 +622,7 @@ describe("the search", () => {
     ["streaming stops after 60 seconds", "production/proxies"],
     ["idle connection closed by load balancer", "production/proxies"],
     ["count tokens before sending", "messages/"],
-    ["GDPR delete data", "security/where-prompts-and-answers-are-kept"],
+    ["GDPR delete data", "security/erase-a-person-gdpr"],
     ["right to be forgotten", "security/erase-a-person-gdpr"],
     ["data retention", "security/where-prompts-and-answers-are-kept"],
     ["which api key header", "mounting/which-header-has-the-api-key"],
@@ -600,7 +638,7 @@ describe("the search", () => {
   it("shows a line of each section, also of one with nothing but code, or with all its text in sections below", () => {
     const page =
       "# Page\n\n## Empty\n\n### Below\n\nA text.\n\n## Coded\n\n```ts\nconst one = 1;\n\nconst pin = 2;\n```\n";
-    const hits = searchIn({ README: "# Index\n\n- [Page](page.md): about `pins`.\n", page });
+    const hits = hitsIn({ README: "# Index\n\n- [Page](page.md): about `pins`.\n", page });
     expect(hits("empty")).toMatchObject([{ heading: "empty", excerpt: "A text." }]);
     expect(hits("pin")).toContainEqual(expect.objectContaining({ excerpt: "const one = 1; const pin = 2;" }));
     expect(hits("page")).toContainEqual(expect.objectContaining({ heading: "", excerpt: "about pins." }));
@@ -646,7 +684,7 @@ describe("the search", () => {
       text: "# Hay\n\nA needle in blue.",
       heading: "# The needle of blue\n\nHay.",
     };
-    expect(searchIn(pages)("needle blue").map(({ page }) => page)).toEqual(["heading", "text", "apart"]);
+    expect(hitsIn(pages)("needle blue").map(({ page }) => page)).toEqual(["heading", "text", "apart"]);
   });
 
   it("leaves out words that are longer than any of the docs, such as a pasted picture", () => {
@@ -663,7 +701,7 @@ describe("the search", () => {
       "A beginning of many words. ".repeat(20) +
       "Here the needle lies in the hay. " +
       "An end. ".repeat(40);
-    const [found] = searchIn({ page })("needle in the hay");
+    const [found] = hitsIn({ page })("needle in the hay");
     expect(found?.excerpt).toMatch(/^… .*Here the needle lies in the hay\. .* …$/);
     expect(find("budget")[0]?.excerpt).not.toMatch(/^…/);
   });
@@ -730,7 +768,7 @@ describe("the search", () => {
       expect(first === -1 || pages.slice(first).every((page) => page === "CHANGELOG" || page === "README")).toBe(true);
     }
     expect(
-      searchIn({ CHANGELOG: "# Changelog\n\nA needle.", other: "# Other\n\nA hay, with a needle." })("needle"),
+      hitsIn({ CHANGELOG: "# Changelog\n\nA needle.", other: "# Other\n\nA hay, with a needle." })("needle"),
     ).toMatchObject([{ page: "other" }, { page: "CHANGELOG" }]);
   });
 

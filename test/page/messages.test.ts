@@ -7,8 +7,12 @@ import { pageFiles } from "../../playground/page/files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const served = pageFiles(new URL("playground/page/app/", ROOT), ROOT);
-const pages = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as Readonly<Record<string, string>>;
-const find = searchIn(pages);
+const { pages, phrases } = JSON.parse(served.find("/page/docs/pages.json")?.text ?? "") as {
+  readonly pages: Readonly<Record<string, string>>;
+  readonly phrases: string;
+};
+const search = searchIn(pages, phrases);
+const find = (query: string) => search(query).hits;
 
 const addressOf = ({ page, heading }: { readonly page: string; readonly heading: string }): string =>
   `${page}/${heading}`;
@@ -270,7 +274,7 @@ it("finds each message of the page, with values in place of its dots", () => {
     const texts = piecesOf(quotes).flatMap(({ type, text }) => (type === "code" ? text : []));
     const pasted = `Error: ${texts.join(" ").replaceAll("…", () => "a7")}`;
     const title = texts.join(" ").replace(/^… /, "");
-    const found = among(pasted).slice(0, 2);
+    const found = among(pasted).hits.slice(0, 2);
     return found.some((hit) => hit.page === "errors" || hit.title.endsWith(title)) ? [] : title;
   });
   expect(lost).toEqual([]);

@@ -74,9 +74,9 @@ export function readingSuite({ visit }: Stage): void {
     });
     await page.locator(".docs h2").waitFor();
     const response = await page.request.get(new URL("/page/docs/pages.json", page.url()).href);
-    const texts = (await response.json()) as Readonly<Record<string, string>>;
+    const { pages } = (await response.json()) as { readonly pages: Readonly<Record<string, string>> };
     const codes = Array.from(
-      (texts["getting-started"] ?? "").matchAll(/^```.*\n([^]*?)\n```$/gm),
+      (pages["getting-started"] ?? "").matchAll(/^```.*\n([^]*?)\n```$/gm),
       ([, code = ""]) => code,
     );
     expect(codes.length).toBeGreaterThan(2);
@@ -155,7 +155,7 @@ export function readingSuite({ visit }: Stage): void {
     await page.keyboard.press("/");
     const field = page.getByRole("searchbox", { name: "Search the docs" });
     await page.keyboard.type("second charge idempotancy");
-    await untilText(page.getByRole("search").getByRole("status"), /^\d+ sections?$/);
+    await untilText(page.getByRole("search").getByRole("status"), /^\d+ sections\. None has “idempotancy”\.$/);
     await page.keyboard.press("ArrowDown");
     expect(await page.evaluate(() => document.activeElement?.getAttribute("href"))).toMatch(/^#docs\/retries/);
     expect(await barriers(page)).toEqual([]);
@@ -280,7 +280,8 @@ export function readingSuite({ visit }: Stage): void {
     const page = await visit("/#docs", { viewport: { width, height: 844 } });
     await page.locator(".docs h2").waitFor();
     const response = await page.request.get(new URL("/page/docs/pages.json", page.url()).href);
-    const texts = Object.entries((await response.json()) as Readonly<Record<string, string>>);
+    const { pages } = (await response.json()) as { readonly pages: Readonly<Record<string, string>> };
+    const texts = Object.entries(pages);
     expect(texts.length).toBeGreaterThan(60);
     for (const [name, markdown] of texts)
       expect([name, await page.evaluate(widthsOf, name)]).toEqual([name, { title: titleOf(markdown), wide: [] }]);

@@ -2,7 +2,7 @@
 
 import MiniSearch, { type SearchResult } from "minisearch";
 import { addressOf, type Block, blocksOf, piecesOf, rowOf } from "./markdown.ts";
-import { phraseOf, quotationIn, type Quoted, quotedBy } from "./quotations.ts";
+import { phraseOf as quotedOf, quotationIn, type Quoted, quotedBy } from "./quotations.ts";
 import { commonStemOf, FILLERS, STOP_WORDS } from "./stems.ts";
 
 /** A found section, or a row of it. */
@@ -17,6 +17,13 @@ export interface Hit {
   readonly excerpt: string;
 }
 
+/** The results of a query. */
+export interface Found {
+  readonly hits: readonly Hit[];
+  /** The words of the query that no section has, nor a longer word that begins with them. */
+  readonly missing: readonly string[];
+}
+
 interface Section extends Omit<Hit, "excerpt"> {
   readonly id: string;
   readonly address: string;
@@ -25,6 +32,8 @@ interface Section extends Omit<Hit, "excerpt"> {
   readonly kind: "section" | "row" | "item";
   readonly ownTitle: string;
   readonly pageTitle: string;
+  /** The questions that the section answers, and other words for its contents, as people search for them. */
+  readonly asked: readonly string[];
   /** What the index says of the page, for the page as a whole. */
   readonly summary: string;
   readonly text: string;
@@ -39,18 +48,26 @@ const EXCERPT_CHARS = 140;
 /** The length of the text that stands before the first word in an excerpt from the middle. */
 const LEAD_CHARS = 30;
 
-/** Returns a function that finds the best sections for a query, the best first. */
-export function searchIn(pages: Readonly<Record<string, string>>): (query: string) => readonly Hit[] {
+/**
+ * Returns a function that finds the best sections for a query, the best first.
+ *
+ * @param phrases What people search for, by the sections that have it. Each line is `page#heading: words | words`.
+ */
+export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""): (query: string) => Found {
   const summaries = summariesIn(pages["README"] ?? "");
-  const texts = Object.entries(pages).flatMap(([page, markdown]) =>
-    page === QUESTIONS ? [] : sectionsOf(page, blocksOf(markdown), summaries.get(page) ?? ""),
+  const asked = askedIn(pages[QUESTIONS] ?? "", phrases);
+  const sections = Object.entries(pages).flatMap(([page, markdown]) =>
+    page === QUESTIONS ? [] : sectionsOf(page, blocksOf(markdown), summaries.get(page) ?? "", asked),
   );
-  const sections = [...texts, ...questionsIn(pages[QUESTIONS] ?? "", texts)];
   const byId = new Map(sections.map((section) => [section.id, section]));
   /** The stems of all words of the docs. */
   const known = new Set<string>();
   const index = new MiniSearch<Section>({
-    fields: ["ownTitle", "pageTitle", "summary", "text", "code"],
+    fields: ["ownTitle", "pageTitle", "summary", "asked", "text", "code"],
+    extractField: (section, field) =>
+      field === "asked"
+        ? section.asked.join("\n")
+        : section[field as "id" | "ownTitle" | "pageTitle" | "summary" | "text" | "code"],
     tokenize: tokensOf,
     processTerm: (word) => {
       const stem = stemOf(word);
@@ -60,10 +77,10 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
     // Beginnings of short words would be found in too many others. A word that the docs do not have may be a slip.
     searchOptions: {
       tokenize: (text) => [...new Set(tokensOf(text))].slice(0, MOST_TERMS),
-      boost: { ownTitle: 4, pageTitle: 2, summary: 3, code: 0.3 },
+      boost: { ownTitle: 2, summary: 3, asked: 1.5, code: 0.6 },
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 3 && !known.has(term) && 0.3,
-      weights: { prefix: 0.3, fuzzy: 0.5 },
+      weights: { prefix: 0.1, fuzzy: 0.5 },
       // The search for slips takes the square of the length, in time and in memory.
       processTerm: (word) => (word.length > LONGEST_TERM ? null : stemOf(word)),
     },
@@ -87,16 +104,23 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
     const ranked = results.flatMap(({ id, ...result }) => {
       const section = byId.get(String(id));
       if (!section) return [];
-      const ofSection = kept(runs, section, runsOf);
-      const gain = nearnessIn(pairs, ofSection) + (isAskedIn(ofSection, spoken) ? ASKED : sharedIn(ofSection, stems));
-      const rank = rankOf(result) + best * preference(section.id) * gain;
+      const { title, text, asked } = kept(runs, section, runsOf);
+      const weight = preference(section.id);
+      // The phrases of a section are meant for it, whatever its page.
+      const likeness = Math.max(
+        weight * likenessOf(title, spoken, stems),
+        ...asked.map((one) => likenessOf(one, spoken, stems)),
+      );
+      const rank = rankOf(result) + best * (likeness + weight * nearnessIn(pairs, text));
       return { ...result, section, rank };
     });
     ranked.sort((one, other) => other.rank - one.rank);
     const quoted = quotedIn(query, rows).map((section) => ({ section, terms: [], queryTerms: [] }));
+    const [first] = ranked;
     // A question of the docs may have the name of an error.
-    const isAsked = ranked[0]?.section.ownTitle.includes(query.trim()) ?? false;
-    const found = isAsked ? [...ranked.slice(0, 1), ...quoted, ...ranked] : [...quoted, ...ranked];
+    const isAsked =
+      first && [first.section.ownTitle, ...first.section.asked].some((asked) => asked.includes(query.trim()));
+    const found = [...(isAsked ? [first] : []), ...quoted, ...ranked];
     const hits = new Map<string, Hit>();
     for (const { section, terms, queryTerms } of found) {
       // Rows have the address of their section. The best one stands for it.
@@ -106,8 +130,17 @@ export function searchIn(pages: Readonly<Record<string, string>>): (query: strin
       hits.set(section.address, { ...section, excerpt: excerptIn(section, asked) });
       if (hits.size === MOST_HITS) break;
     }
-    return [...hits.values()];
+    return { hits: [...hits.values()], missing: quoted.length > 0 ? [] : missingIn(words, known) };
   };
+}
+
+/** Returns the words of a query that are not among the known stems, nor the beginning of one. */
+function missingIn(query: string, known: ReadonlySet<string>): string[] {
+  const isKnown = (word: string): boolean => {
+    const stem = stemOf(word);
+    return stem === null || known.has(stem) || [...known].some((one) => one.startsWith(stem));
+  };
+  return [...new Set(query.split(/[^\p{L}\p{N}_-]+/u))].filter((word) => !tokensOf(word).some(isKnown));
 }
 
 /** Returns the words of a text. Names such as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
@@ -173,14 +206,21 @@ function quotedIn(query: string, rows: readonly Section[]): Section[] {
 }
 
 /** Ranks a section with more words of the query before sections that have fewer words more often. */
-const rankOf = ({ score, queryTerms }: Pick<SearchResult, "score" | "queryTerms">): number => score * queryTerms.length;
+const rankOf = ({ score, queryTerms }: Pick<SearchResult, "score" | "queryTerms">): number =>
+  score * queryTerms.length ** 2;
 
-/** The words of a heading, and the stems of a heading and of a text in their order, with a space around each. */
-interface Runs {
-  /** All words of the heading, also those that say little. */
+/** A phrase, made ready to be compared: all its words, also those that say little, and its stems. */
+interface Phrase {
   readonly words: ReadonlySet<string>;
-  readonly title: string;
+  readonly stems: ReadonlySet<string>;
+}
+
+/** The words of a section, made ready to be compared. */
+interface Runs {
+  /** The stems of the text in their order, with a space around each. */
   readonly text: string;
+  readonly title: Phrase;
+  readonly asked: readonly Phrase[];
 }
 
 const stemsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u).flatMap((word) => stemOf(word) ?? []);
@@ -195,10 +235,12 @@ const wordsIn = (text: string): string[] =>
 
 const runOf = (text: string): string => ` ${stemsOf(text).join(" ")} `;
 
-const runsOf = ({ ownTitle, summary, text, code }: Section): Runs => ({
-  words: new Set(wordsIn(ownTitle)),
-  title: runOf(ownTitle),
+const phraseOf = (text: string): Phrase => ({ words: new Set(wordsIn(text)), stems: new Set(stemsOf(text)) });
+
+const runsOf = ({ ownTitle, asked, summary, text, code }: Section): Runs => ({
   text: runOf(`${summary} ${text} ${code}`),
+  title: phraseOf(ownTitle),
+  asked: asked.map(phraseOf),
 });
 
 function kept<Key, Value>(made: Map<Key, Value>, key: Key, make: (key: Key) => Value): Value {
@@ -223,31 +265,30 @@ function pairsIn(query: string): readonly string[] {
   return stems.slice(1).map((stem, at) => ` ${stems[at]} ${stem} `);
 }
 
-/** The shares of the best rank that a section gains when all words of a query follow each other in its heading, and in its text. */
-const NEARNESS = { title: 1, text: 0.3 };
+/** The share of the best rank that a section gains when all words of a query follow each other in its text. */
+const NEARNESS = 0.6;
 
-/** The share of the best rank that a section gains when its question has all words of a query, such as "who can see my prompts". */
+/** The share of the best rank that a section gains when a phrase has the telling words of a query, and no others. */
+const SAME = 2;
+/** The share that a section gains when a phrase has all words of a query, such as "who can see my prompts". */
 const ASKED = 1;
-/** The share that it gains when its heading or question has several of them, and nearly all. */
-const SHARED = 0.8;
+/** The share that a section gains when all telling words of a query are those of a phrase; fewer words gain less, and so do longer phrases. */
+const SHARED = 1.6;
 /** The fewest words of a query that is a question. */
 const FEWEST_ASKED = 3;
 
-const isAskedIn = ({ words }: Runs, spoken: readonly string[]): boolean =>
-  spoken.length >= FEWEST_ASKED && spoken.every((word) => words.has(word));
-
-/** Returns what a section gains for the words of a query in its heading or question, if there are several. */
-function sharedIn({ title }: Runs, stems: readonly string[]): number {
-  const count = stems.filter((stem) => title.includes(` ${stem} `)).length;
-  return count < 2 ? 0 : SHARED * (count / stems.length) ** 2;
+/** Returns the share of the best rank that a section gains for a phrase: its heading, a question that it answers, or other words for it. */
+function likenessOf(phrase: Phrase, spoken: readonly string[], stems: readonly string[]): number {
+  const count = stems.filter((stem) => phrase.stems.has(stem)).length;
+  const isAsked = spoken.length >= FEWEST_ASKED && spoken.every((word) => phrase.words.has(word));
+  if (count > 0 && count === stems.length && count === phrase.stems.size) return isAsked ? SAME + ASKED : SAME;
+  if (isAsked) return ASKED;
+  return count < 2 ? 0 : SHARED * (count / stems.length) ** 2 * (count / phrase.stems.size);
 }
 
-/** Returns the share of the best rank that a section gains for the pairs that it has. */
-function nearnessIn(pairs: readonly string[], { title, text }: Runs): number {
-  if (pairs.length === 0) return 0;
-  const countIn = (run: string): number => pairs.filter((pair) => run.includes(pair)).length;
-  return (NEARNESS.title * countIn(title) + NEARNESS.text * countIn(text)) / pairs.length;
-}
+/** Returns the share of the best rank that a section gains for the pairs that its text has. */
+const nearnessIn = (pairs: readonly string[], text: string): number =>
+  pairs.length === 0 ? 0 : (NEARNESS * pairs.filter((pair) => text.includes(pair)).length) / pairs.length;
 
 /** Returns the function that weighs sections for a query, by their ids. */
 function preferenceFor(query: string): (id: string) => number {
@@ -262,9 +303,8 @@ const REFERENCE = /^(?:polygate|error-messages|errors-by-format|conversion-table
  * the changelog.
  */
 function preferenceOfTexts(id: string): number {
-  if (/\/question\d+$/.test(id)) return 1;
   if (/^(?:CHANGELOG|README|[\w.-]+\.ts)\//.test(id)) return 0.01;
-  return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.1 : 1;
+  return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.2 : 1;
 }
 
 /** Ranks rows of errors like explanations, for a query about an error or with a status. */
@@ -279,7 +319,12 @@ const summariesIn = (index: string): ReadonlyMap<string, string> =>
     Array.from(index.matchAll(/^- \[[^\]]*\]\(([\w-]+)\.md\)(.*)$/gm), ([, page = "", said = ""]) => [page, said]),
   );
 
-function sectionsOf(page: string, blocks: readonly Block[], summary: string): Section[] {
+function sectionsOf(
+  page: string,
+  blocks: readonly Block[],
+  summary: string,
+  asked: ReadonlyMap<string, readonly string[]>,
+): Section[] {
   const sections: (Pick<Section, "heading" | "row" | "title" | "ownTitle" | "kind" | "quoted"> & {
     texts: string[];
     codes: string[];
@@ -291,7 +336,7 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
     const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
     const quotes = kind === "section" ? [] : piecesOf(line).flatMap(({ type, text }) => (type === "code" ? text : []));
     const row = kind === "section" ? "" : rowOf(line);
-    sections.push({ heading, row, title, ownTitle, kind, quoted: quotes.map(phraseOf), texts, codes: [] });
+    sections.push({ heading, row, title, ownTitle, kind, quoted: quotes.map(quotedOf), texts, codes: [] });
   };
   for (const block of blocks) {
     // A text behind the rows of a table belongs to their section.
@@ -325,6 +370,7 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
     title,
     ownTitle,
     pageTitle,
+    asked: (kind === "section" && asked.get(`${page}/${heading}`)) || [],
     summary: heading === "" ? summary : "",
     text: leads[at] ?? "",
     code: codes.join(" "),
@@ -332,16 +378,19 @@ function sectionsOf(page: string, blocks: readonly Block[], summary: string): Se
   }));
 }
 
-/** Returns the section behind each question once more, with the question as its title. */
-function questionsIn(markdown: string, sections: readonly Section[]): Section[] {
-  // A section stands before its rows, which have its address.
-  const answers = new Map(sections.toReversed().map((section) => [section.address, section]));
-  const items = blocksOf(markdown).flatMap((block) => (block.type === "list" ? block.items : []));
-  return items.flatMap(piecesOf).flatMap(({ text, href = "" }, at) => {
+/** Returns the questions and other phrases by the addresses of the sections that they lead to. */
+function askedIn(questions: string, phrases: string): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  const add = (address: string, words: readonly string[]): void =>
+    void found.set(address, [...(found.get(address) ?? []), ...words]);
+  const items = blocksOf(questions).flatMap((block) => (block.type === "list" ? block.items : []));
+  for (const { text, href = "" } of items.flatMap(piecesOf)) {
     const [, page, heading = ""] = addressOf(href, QUESTIONS)?.split("/") ?? [];
-    const answer = answers.get(`${page}/${heading}`);
-    return answer ? { ...answer, id: `${answer.id}/question${at}`, ownTitle: text } : [];
-  });
+    add(`${page}/${heading}`, [text]);
+  }
+  for (const [, page = "", heading = "", words = ""] of phrases.matchAll(/^([\w-]+)#([\w-]*): (.*)$/gm))
+    add(`${page}/${heading}`, words.split(" | "));
+  return found;
 }
 
 function textsOf(block: Exclude<Block, { type: "heading" | "code" }>): string[] {

@@ -3,18 +3,25 @@
 import { computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { groupsOf, type Group } from "../docs/contents.ts";
 import { type Block, blocksOf } from "../docs/markdown.ts";
-import { type Hit, searchIn } from "../docs/search.ts";
+import { type Found, searchIn } from "../docs/search.ts";
 import { docPage, place } from "./place.ts";
 
-/** The texts of all pages by name. Undefined until loaded. A text tells why loading has failed. */
-const pages: Signal<Readonly<Record<string, string>> | string | undefined> = signal(undefined);
+interface Docs {
+  /** The texts of all pages by name. */
+  readonly pages: Readonly<Record<string, string>>;
+  /** What people search for, by section. */
+  readonly phrases: string;
+}
+
+/** Undefined until loaded. A text tells why loading has failed. */
+const docs: Signal<Docs | string | undefined> = signal(undefined);
 
 const textOf = (page: string): string | undefined =>
-  typeof pages.value === "object" && Object.hasOwn(pages.value, page) ? pages.value[page] : undefined;
+  typeof docs.value === "object" && Object.hasOwn(docs.value.pages, page) ? docs.value.pages[page] : undefined;
 
 /** The current page. Undefined until loaded. A text tells why loading has failed. */
 export const doc: ReadonlySignal<readonly Block[] | string | undefined> = computed(() => {
-  if (typeof pages.value !== "object") return pages.value;
+  if (typeof docs.value !== "object") return docs.value;
   const text = textOf(docPage.value);
   return text === undefined ? `The docs have no page "${docPage.value}".` : blocksOf(text);
 });
@@ -33,12 +40,14 @@ export function recallQuery(): void {
 }
 
 /** The search. Created with the first query, because it reads all pages. */
-const find: ReadonlySignal<(query: string) => readonly Hit[]> = computed(() =>
-  typeof pages.value === "object" ? searchIn(pages.value) : () => [],
+const find: ReadonlySignal<(query: string) => Found> = computed(() =>
+  typeof docs.value === "object" ? searchIn(docs.value.pages, docs.value.phrases) : () => NONE,
 );
 
-export const hits: ReadonlySignal<readonly Hit[]> = computed(() =>
-  query.value.trim() === "" ? [] : find.value(query.value),
+const NONE: Found = { hits: [], missing: [] };
+
+export const found: ReadonlySignal<Found> = computed(() =>
+  query.value.trim() === "" ? NONE : find.value(query.value),
 );
 
 /** The title of the current page, without what follows a colon. Undefined until loaded, and for a page that does not exist. */
@@ -57,16 +66,14 @@ export const followTitle = (): (() => void) =>
 /** Loads the pages when the user first opens the docs. */
 export const followDocs = (): (() => void) =>
   effect(() => {
-    if (place.value !== "docs" || typeof pages.peek() === "object") return;
-    void ask().then((found) => (pages.value = found));
+    if (place.value !== "docs" || typeof docs.peek() === "object") return;
+    void ask().then((loaded) => (docs.value = loaded));
   });
 
-async function ask(): Promise<Readonly<Record<string, string>> | string> {
+async function ask(): Promise<Docs | string> {
   try {
     const response = await fetch("/page/docs/pages.json");
-    return response.ok
-      ? ((await response.json()) as Readonly<Record<string, string>>)
-      : "The docs are not served here.";
+    return response.ok ? ((await response.json()) as Docs) : "The docs are not served here.";
   } catch {
     return "The playground does not answer.";
   }

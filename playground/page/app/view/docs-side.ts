@@ -2,15 +2,15 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { headingsOf } from "../docs/contents.ts";
-import type { Hit } from "../docs/search.ts";
-import { doc, groups, hits, keepQuery, query, recallQuery } from "../state/docs.ts";
+import type { Found, Hit } from "../docs/search.ts";
+import { doc, found, groups, keepQuery, query, recallQuery } from "../state/docs.ts";
 import { docHeading, docPage, docRow } from "../state/place.ts";
 import { html, type View } from "./html.ts";
 
 export function DocsSide(): View {
   const [isOpen, setOpen] = useState(false);
   const side = useRef<HTMLElement>(null);
-  const [page, heading, row, found] = [docPage.value, docHeading.value, docRow.value, doc.value];
+  const [page, heading, row, shown] = [docPage.value, docHeading.value, docRow.value, doc.value];
   // The chosen page is shown in place of the list, and of the results, which would cover a narrow screen. The way back leads to the results.
   useEffect(() => {
     setOpen(false);
@@ -19,7 +19,7 @@ export function DocsSide(): View {
   }, [page, heading, row]);
   useEffect(() => {
     if (side.current) showCurrent(side.current);
-  }, [page, heading, found]);
+  }, [page, heading, shown]);
   return html`
     <aside ref=${side} class="docs-side" aria-label="Contents">
       <${Search} />
@@ -108,7 +108,7 @@ function Search(): View {
     } else return;
     event.preventDefault();
   };
-  const found = hits.value;
+  const { hits } = found.value;
   const isAsked = query.value.trim() !== "";
   return html`
     <search class="docs-search" tabindex="-1" onKeyDown=${onKeyDown}>
@@ -124,12 +124,12 @@ function Search(): View {
         onInput=${({ currentTarget }: { readonly currentTarget: HTMLInputElement }) =>
           (query.value = currentTarget.value)}
       />
-      <p role="status" class=${isAsked ? "hint" : "unseen"}>${isAsked && countOf(found)}</p>
+      <p role="status" class=${isAsked ? "hint" : "unseen"}>${isAsked && countOf(found.value)}</p>
       ${
-        found.length > 0 &&
+        hits.length > 0 &&
         html`
           <ul ref=${results} aria-label="Results">
-            ${found.map((hit) => html`<${Result} key=${`${hit.page}/${hit.heading}`} hit=${hit} />`)}
+            ${hits.map((hit) => html`<${Result} key=${`${hit.page}/${hit.heading}`} hit=${hit} />`)}
           </ul>
         `
       }
@@ -137,8 +137,11 @@ function Search(): View {
   `;
 }
 
-const countOf = ({ length }: readonly Hit[]): string =>
-  length === 0 ? "No section has these words." : length === 1 ? "1 section" : `${length} sections`;
+function countOf({ hits: { length }, missing }: Found): string {
+  if (length === 0) return "No section has these words.";
+  const count = length === 1 ? "1 section" : `${length} sections`;
+  return missing.length === 0 ? count : `${count}. None has ${missing.map((word) => `“${word}”`).join(", ")}.`;
+}
 
 /** Ends the search until the user goes back. Keeps the focus in the side bar, from which the page takes it: the link that has it goes away. */
 function closeResults({ currentTarget }: { readonly currentTarget: HTMLElement }): void {

@@ -22,8 +22,8 @@ function Page(): View {
     if (typeof found !== "object") return;
     const named = document.querySelector<HTMLElement>(".docs .is-named") ?? document.getElementById(idOf(heading));
     const target = named ?? document.querySelector<HTMLElement>(".docs h2");
-    if (heading !== "" && target === named) target?.scrollIntoView({ block: "start" });
-    else scrollTo(0, 0);
+    if (heading !== "" && target === named) target?.scrollIntoView({ block: "start", behavior: "instant" });
+    else scrollTo({ top: 0, behavior: "instant" });
     // Move the focus here from the link in the side bar, so that screen readers continue here. Results that the way back shows keep it.
     if (query.peek() === "" && document.activeElement?.closest(".docs-side")) target?.focus({ preventScroll: true });
   }, [found, heading, row]);
