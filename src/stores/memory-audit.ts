@@ -5,7 +5,7 @@ import { type AuditLog, type AuditRecord, assertAuditPage } from "../ports/audit
 
 /** Options of `memoryAuditLog`. */
 export interface MemoryAuditOptions {
-  /** The most records. The oldest one goes first. Default: 10,000. */
+  /** The most records. The oldest refused one goes first, and without any, the oldest. Default: 10,000. */
   readonly maxRecords?: number;
 }
 
@@ -14,15 +14,21 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
   assertOptions<MemoryAuditOptions>("memoryAuditLog", options, { maxRecords: { optional: integer(1, 1_000_000) } });
   const { maxRecords = 10_000 } = options;
   const records = new Map<string, AuditRecord>();
+  // Refusals cost their user nothing, and must not push made changes out.
+  const refused = new Set<string>();
   return {
     async begin(entry) {
       records.set(entry.id, entry);
-      const [oldest] = records.keys();
-      if (records.size > maxRecords && oldest !== undefined) records.delete(oldest);
+      if (records.size <= maxRecords) return;
+      const [oldest = ""] = [...refused.keys().take(1), ...records.keys().take(1)];
+      records.delete(oldest);
+      refused.delete(oldest);
     },
     async end(id, outcome) {
       const entry = records.get(id);
-      if (entry) records.set(id, { ...entry, ...outcome });
+      if (!entry) return;
+      records.set(id, { ...entry, ...outcome });
+      if (outcome.state === "refused") refused.add(id);
     },
     async list(page) {
       assertAuditPage(page);

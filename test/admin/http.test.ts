@@ -1921,6 +1921,19 @@ describe("the log of changes", () => {
     expect((await audit.list({ limit: 9 })).map(({ id }) => id)).toEqual(["3", "2"]);
     expect(() => memoryAuditLog({ maxRecords: 0 })).toThrow(RangeError);
   });
+
+  it("in memory forgets refused changes before others", async () => {
+    const audit = memoryAuditLog({ maxRecords: 3 });
+    const note = async (id: string, state: "done" | "refused") => {
+      await audit.begin({ id, at: 0, user: "ann", action: "keys.grant" });
+      await audit.end(id, { state });
+    };
+    await note("made", "done");
+    for (const id of ["1", "2", "3", "4"]) await note(id, "refused");
+    expect((await audit.list({ limit: 9 })).map(({ id }) => id)).toEqual(["4", "3", "made"]);
+    for (const id of ["5", "6", "7"]) await note(id, "done");
+    expect((await audit.list({ limit: 9 })).map(({ id }) => id)).toEqual(["7", "6", "5"]);
+  });
 });
 
 describe("a repeated request", () => {
