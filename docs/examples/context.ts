@@ -3,6 +3,7 @@ import express, { type Request } from "express";
 import { createGateway, GatewayError, memoryQuotaStore } from "polygate";
 import { toExpressHandler } from "polygate/express";
 
+// Of your own login, which knows the tenant of a request.
 const callerOf = (req: Request) => ({ ip: req.ip, isSuspended: req.get("x-tenant") === "suspended" });
 
 const gateway = createGateway<ReturnType<typeof callerOf>>({
@@ -19,7 +20,7 @@ app.set("trust proxy", 1); // One proxy stands before this server.
 app.use("/ai", async (req, res, next) => {
   if (!callerOf(req).isSuspended) return next();
   const request = new globalThis.Request(new URL(req.originalUrl, "http://localhost"), { method: req.method });
-  const error = new GatewayError("rate_limited", "This tenant is suspended.");
+  const error = new GatewayError("paused_api_key", "This tenant is suspended.");
   const refusal = gateway.at("/ai").errorResponse(request, error);
   if (!refusal) return next();
   const { status, headers } = refusal;

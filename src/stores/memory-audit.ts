@@ -20,7 +20,7 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
     async begin(entry) {
       records.set(entry.id, entry);
       if (records.size <= maxRecords) return;
-      const [oldest = ""] = [...refused.keys().take(1), ...records.keys().take(1)];
+      const oldest = refused.values().next().value ?? records.keys().next().value ?? "";
       records.delete(oldest);
       refused.delete(oldest);
     },

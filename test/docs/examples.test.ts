@@ -316,7 +316,7 @@ describe("the servers", () => {
     const port = await startNode("context.ts");
     const answer = await ask(`http://127.0.0.1:${port}/ai`, { "x-forwarded-for": "203.0.113.7" });
     expect(answer).toMatch(/^You are 203\.0\.113\.7, and (?:::ffff:)?127\.0\.0\.1 is the proxy\.$/);
-    expect(await ask(`http://127.0.0.1:${port}/ai`, { "x-tenant": "suspended" })).toBe("status 429");
+    expect(await ask(`http://127.0.0.1:${port}/ai`, { "x-tenant": "suspended" })).toBe("status 401");
   });
 
   it("bun.ts answers, and its own routes as well", async () => {

@@ -44,7 +44,7 @@ export function sqlPage(): string {
     return [name, calls.get(name) ?? { kind: "bigint", about: "" }];
   });
   const note =
-    "You may query these tables, and delete old rows of calls and of `polygate_audit`; all other writes are those of polygate. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`. The package `pg` returns a `bigint` as a text: cast it, as in `sum(units)::float8`. SQLite and MySQL have types of their own for the same.";
+    "You may query these tables, and delete rows of calls, of `polygate_audit`, and, to [erase a person](../security.md#erase-a-person-gdpr), of `polygate_documents` and `polygate_replays`; all other writes are those of polygate. Their columns are [public](../upgrading.md), and a version may add some. Another `prefix` takes the place of `polygate_`. The package `pg` returns a `bigint` as a text: cast it, as in `sum(units)::float8`. SQLite and MySQL have types of their own for the same.";
   return `# SQL tables
 
 ${wrapped(note)}

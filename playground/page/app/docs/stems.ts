@@ -60,7 +60,7 @@ const SYNONYMS = `
   kubernetes k8s
   leak steal stole stolen expose publish compromise
   license licence
-  limit cap disable restrict
+  limit cap restrict
   login auth oauth oidc saml sso
   mail email
   margin markup profit resell
@@ -69,7 +69,7 @@ const SYNONYMS = `
   month monthly
   next another
   own custom
-  pause suspend ban block freeze deactivate
+  pause suspend ban block freeze deactivate disable
   performance benchmark latency
   personal pii
   postgresql postgres
