@@ -275,7 +275,7 @@ export function givenInstead(value: unknown, wanted: readonly string[] = []): st
 const isPromise = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Promise]";
 
 /** True for an object that was written as a literal, also in another realm. */
-function isPlain(value: object): boolean {
+export function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

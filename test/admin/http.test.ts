@@ -1481,6 +1481,8 @@ describe("recorded calls", () => {
   });
 });
 
+const loggedIn = async (): Promise<{ name: string } | undefined> => undefined;
+
 describe("the login of the host", () => {
   it("is required", () => {
     expect(() => adminHandler(stores.ports.quotas, {} as AdminHandlerOptions)).toThrow(
@@ -1519,15 +1521,67 @@ describe("the login of the host", () => {
       },
     ],
     ["rejects", () => Promise.reject(new Error("secret of the host"))],
-    ["returns true", () => true],
     ["returns a user without a name", () => ({ name: "" })],
-    ["returns a long name", () => ({ name: "x".repeat(201) })],
+    [
+      "has a getter that throws",
+      () => ({
+        get name() {
+          throw new Error("secret of the host");
+        },
+      }),
+    ],
   ])("that %s lets nobody in, and tells the host alone", async (_what, wrong) => {
     const onFailure = vi.fn<(error: unknown) => void>();
     const ask = asking({ authorize: wrong as never, onFailure });
     const { status, body } = await ask("GET", "/keys");
     expect([status, body]).toEqual([500, { error: { code: "failed", message: "The request has failed." } }]);
     expect(onFailure).toHaveBeenCalledOnce();
+  });
+
+  it.each<[string, unknown, string]>([
+    ["true", true, "not true."],
+    ["a list", [{ name: "ann" }], "not a list."],
+    ["an error", new Error("The session is over."), "not an object of a class, such as an error."],
+    ["an error of the platform", new DOMException("Late.", "TimeoutError"), "not an object of a class"],
+    ["a function that was not called", authorize, "not a function: its result is probably meant."],
+    ["a user of a class", Object.create({ name: "ann" }), "not an object of a class"],
+    ["a user in a field", { user: { name: "ann" } }, "write ...value in place of user: value."],
+    ["a user with a role", { name: "ann", role: "viewer" }, "role does not exist; there are name, readOnly"],
+    ["readonly", { name: "ann", readonly: true }, "did you mean readOnly?"],
+    ["a text as readOnly", { name: "ann", readOnly: "true" }, "readOnly must be true or false, not a text."],
+    ["null as readOnly", { name: "ann", readOnly: null }, "readOnly must be true or false, not null."],
+    ["a promise as readOnly", { name: "ann", readOnly: Promise.resolve(true) }, "await it first"],
+  ])("that returns %s lets nobody in, and tells the host what to return", async (_what, login, message) => {
+    const onFailure = vi.fn<(error: Error) => void>();
+    const ask = asking({ authorize: (() => login) as never, onFailure: onFailure as (error: unknown) => void });
+    for (const method of ["GET", "POST"]) expect((await ask(method, "/keys", {})).status).toBe(500);
+    expect(await stores.ports.quotas.list()).toEqual([]);
+    expect(onFailure.mock.lastCall?.[0].message).toContain(message);
+  });
+
+  it("may return neither an error nor a function by its type", () => {
+    const options: AdminHandlerOptions[] = [
+      { authorize: loggedIn },
+      // @ts-expect-error -- the call is missing
+      { authorize: () => loggedIn },
+      // @ts-expect-error -- the error is returned
+      { authorize: () => loggedIn().catch((error: Error) => error) },
+    ];
+    expect(options.length).toBe(3);
+  });
+
+  it.each([
+    ["x".repeat(201), "The name of your login must have at most 200 characters."],
+    ["ann (command line)", "The name of your login must not end in (command line), as the users of commands do."],
+    [
+      "ann（COMMAND\u00a0LINE）\u200b",
+      "The name of your login must not end in (command line), as the users of commands do.",
+    ],
+  ])("tells the client that no user has the name %j", async (name, message) => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const { status, body } = await asking({ authorize: () => ({ name }), onFailure })("POST", "/keys");
+    expect([status, body]).toEqual([400, { error: { code: "invalid_request", message } }]);
+    expect(onFailure).not.toHaveBeenCalled();
   });
 
   it("that hangs lets nobody in", async () => {

@@ -10,7 +10,19 @@ import { consumedText } from "../../http/body.ts";
 import { fetched, originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
-import { A_GATEWAY, assertOptions, CLOCK, nearest, oneLine, portOf, tellHost, unknownName } from "../../options.ts";
+import {
+  A_GATEWAY,
+  assertOptions,
+  CLOCK,
+  givenInstead,
+  isPlain,
+  nearest,
+  oneLine,
+  portOf,
+  shown,
+  tellHost,
+  unknownName,
+} from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
@@ -45,13 +57,16 @@ import {
 import { OPERATIONS } from "./operations.ts";
 
 /** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
-export type Login = AdminUser | Response | undefined | null;
+export type Login =
+  // An error and a function have a name too.
+  (AdminUser & { readonly message?: never; readonly call?: never }) | Response | undefined | null;
 
 /** Options of `adminHandler`. */
 export interface AdminHandlerOptions<Context = unknown> {
   /**
    * The host's own login, asked for every request: returns the user, or undefined for a stranger, who gets a 401. A response, such as a
-   * redirect to the login, is sent as it is. When the function throws, or takes longer than 10 seconds, the request is refused.
+   * redirect to the login, is sent as it is. When the function throws, returns anything else, or takes longer than 10 seconds, the request is
+   * refused. A user is an object of its own with the fields of `AdminUser` alone.
    *
    * @param request The request, whose body must not be read. Its `url` has the whole path that the client asked for, under every mount.
    * @param context The host's own context of the request, as the option `context` of the mount makes it.
@@ -280,10 +295,7 @@ class Admin {
         return new Response(null, { status: 303, headers: { location: loginTo(page.loginUrl, seen.url), ...HEADERS } });
       throw new HTTPError({ status: 401, message: "You are not logged in." });
     }
-    const { name } = login;
-    if (typeof name !== "string" || name === "" || name.length > LONGEST_NAME)
-      throw new TypeError("authorize must return { name }, a response, or undefined.");
-    return login;
+    return userOf(login);
   }
 
   async #run(operation: Operation, event: H3Event): Promise<Response> {
@@ -467,6 +479,30 @@ class Admin {
     });
   }
 }
+
+/**
+ * Returns the user that `authorize` has returned. Throws for anything else: an error that was returned in place of thrown, and a function that
+ * was not called, have a name too. A field of another name may have been meant to keep its user from changes.
+ */
+function userOf(login: unknown): AdminUser {
+  const isObject = typeof login === "object" && login !== null && !Array.isArray(login);
+  if (!isObject || !isPlain(login)) {
+    const given = isObject ? "an object of a class, such as an error" : (givenInstead(login) ?? shown(login));
+    throw new TypeError(`authorize must return { name }, a response, or undefined, not ${given}.`);
+  }
+  assertOptions<AdminUser>("the user of authorize", login, { name: "string", readOnly: "boolean?" });
+  const { name, readOnly = false } = login as AdminUser;
+  if (name === "") throw new TypeError("the user of authorize: name must not be empty.");
+  // A client may choose its name where the login asks for nothing but a password.
+  if (name.length > LONGEST_NAME)
+    throw refused(400, `The name of your login must have at most ${LONGEST_NAME} characters.`);
+  if (OF_COMMAND_LINE.test(name.normalize("NFKC")))
+    throw refused(400, "The name of your login must not end in (command line), as the users of commands do.");
+  return { name, readOnly };
+}
+
+/** The end of the names that the log of changes gives to users of the command line. */
+const OF_COMMAND_LINE = /\(\s*command\s+line\s*\)\W*$/iu;
 
 /** Returns what a refusal tells beside its message. No other error has data. */
 const detailsOf = ({ data }: HTTPError): Refused => data ?? {};
