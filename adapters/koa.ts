@@ -9,7 +9,7 @@ import {
   dropIdle,
   endConnection,
   endKept,
-  mergedVary,
+  mergedHeaders,
   NODE_SHAPES,
   NodeMount,
   PATIENCE_MS,
@@ -29,7 +29,7 @@ export interface KoaContext {
   respond?: boolean | undefined;
   status: number;
   body: unknown;
-  set(name: string, value: string): void;
+  set(name: string, value: string | string[]): void;
 }
 
 /** The type of Koa's context when the parameter of the host's `context` function declares no other type. */
@@ -90,6 +90,6 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     }
     context.body = body === null ? null : Buffer.from(body as string | Uint8Array);
     context.status = status;
-    for (const [name, value] of Object.entries({ ...headers, ...mergedVary(res, headers) })) context.set(name, value);
+    for (const [name, value] of Object.entries({ ...headers, ...mergedHeaders(res, answer) })) context.set(name, value);
   };
 }

@@ -121,12 +121,13 @@ export function dropIdle(res: ServerResponse, patienceMs: number): void {
 }
 
 /** Writes an answer to a response: a complete one at once; a stream until it ends or its client disconnects. */
-export function send(res: ServerResponse, { status, headers, body }: Answer): Promise<void> | undefined {
+export function send(res: ServerResponse, answer: Answer): Promise<void> | undefined {
+  const { status, headers, body } = answer;
   if (res.destroyed) return undefined;
   const isStream = typeof body === "object" && body !== null && Symbol.asyncIterator in body;
   const hasLength = isStream || body === null || "content-length" in headers;
   const length = hasLength ? {} : { "content-length": Buffer.byteLength(body) };
-  res.writeHead(status, { ...headers, ...length, ...mergedVary(res, headers) });
+  res.writeHead(status, { ...headers, ...length, ...mergedHeaders(res, answer) });
   if (isStream) return sendStream(res, body);
   res.end(body);
   return undefined;
@@ -158,8 +159,16 @@ function drained(res: ServerResponse): Promise<void> {
   });
 }
 
-/** Returns the `vary` header of an answer with the values that the host's middleware has set. Otherwise the answer would overwrite them. */
-export function mergedVary(res: ServerResponse, headers: Answer["headers"]): { vary?: string } {
+/**
+ * Returns `vary` and the cookies of an answer with the values that the host's middleware has set. Otherwise the answer would overwrite them.
+ */
+export function mergedHeaders(
+  res: ServerResponse,
+  { headers: { vary }, cookies }: Answer,
+): { vary?: string; "set-cookie"?: string[] } {
   const before = res.getHeader("vary");
-  return before !== undefined && headers["vary"] !== undefined ? { vary: `${headers["vary"]}, ${String(before)}` } : {};
+  return {
+    ...(before !== undefined && vary !== undefined && { vary: `${vary}, ${String(before)}` }),
+    ...(cookies && { "set-cookie": [res.getHeader("set-cookie") ?? [], cookies].flat(2).map(String) }),
+  };
 }

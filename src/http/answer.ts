@@ -8,6 +8,8 @@ const encoder = new TextEncoder();
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** The values of `set-cookie`, which takes a line for each cookie. In place of that header in `headers`. */
+  readonly cookies?: readonly string[];
   readonly body: string | Uint8Array | AsyncIterableIterator<string | Uint8Array> | null;
 }
 

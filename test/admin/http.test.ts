@@ -2254,7 +2254,11 @@ describe("every mount", () => {
     adminHandler(stores.ports.quotas, {
       authorize: (request) => {
         seen.push(`${request.method} ${request.url}`);
-        return authorize(request);
+        const headers = new Headers([
+          ["set-cookie", "session=; max-age=0"],
+          ["set-cookie", "from=admin"],
+        ]);
+        return request.headers.has("x-user") ? authorize(request) : new Response(null, { status: 401, headers });
       },
       page,
     });
@@ -2297,6 +2301,21 @@ describe("every mount", () => {
       },
     ],
   ];
+
+  it.each(mounts)("%s sends every cookie of the login and of the host", async (name, listener) => {
+    const serve = await listener();
+    const server = createServer((req, res) => {
+      res.setHeader("set-cookie", "host=1");
+      return serve(req, res);
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/admin/keys`;
+    const { status, headers } = await fetch(url);
+    // The server of Hono overwrites the headers of the host.
+    const cookies = [...(name === "Hono" ? [] : ["host=1"]), "session=; max-age=0", "from=admin"];
+    expect([status, headers.getSetCookie()]).toEqual([401, cookies]);
+    server.close().closeAllConnections();
+  });
 
   it.each(mounts)("%s serves it over a socket", async (_name, listener) => {
     const server = createServer(await listener()).listen(0, "127.0.0.1");

@@ -658,11 +658,16 @@ function withoutSecret(body: string): string {
   return isJsonObject(told) && "apiKey" in told ? JSON.stringify({ ...told, apiKey: null }) : body;
 }
 
-const answerOf = async (response: Response): Promise<Answer> => ({
-  status: response.status,
-  headers: Object.fromEntries(response.headers),
-  body: response.body === null ? null : new Uint8Array(await response.arrayBuffer()),
-});
+async function answerOf(response: Response): Promise<Answer> {
+  const { status, headers, body } = response;
+  const cookies = headers.getSetCookie();
+  return {
+    status,
+    headers: Object.fromEntries(headers),
+    ...(cookies.length > 0 && { cookies }),
+    body: body === null ? null : new Uint8Array(await response.arrayBuffer()),
+  };
+}
 
 /** A file of the admin's page. */
 export interface AdminPageFile {
