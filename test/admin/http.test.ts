@@ -1584,6 +1584,21 @@ describe("the login of the host", () => {
     expect(onFailure).not.toHaveBeenCalled();
   });
 
+  it("that throws what a stranger has sent forges no line of the log", async () => {
+    const lines = vi.spyOn(console, "error").mockImplementation(() => {});
+    const wrong = (): never => {
+      throw new Error("No session for \u001B]0;x\u0007\npolygate: key ceo was granted 1 unit");
+    };
+    await asking({ authorize: wrong })("GET", "/keys");
+    const [told, ...others] = lines.mock.calls.splice(0).flat();
+    lines.mockRestore();
+    expect(others).toEqual([]);
+    expect(told).toMatch(
+      /^polygate: a request of the admin has failed: Error: No session for \\u001b\]0;x\\u0007\n {2}polygate: key ceo was granted 1 unit\n {2}stack of /,
+    );
+    expect(told).not.toMatch(/\n\S/);
+  });
+
   it("that hangs lets nobody in", async () => {
     const clock = manualClock(0);
     const ask = asking({ authorize: () => new Promise(() => {}), clock, onFailure: () => {} });

@@ -4,6 +4,7 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
 import * as v from "valibot";
+import { describeError } from "../../errors.ts";
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
 import { consumedText } from "../../http/body.ts";
@@ -16,6 +17,7 @@ import {
   CLOCK,
   givenInstead,
   isPlain,
+  manyLines,
   nearest,
   oneLine,
   portOf,
@@ -164,9 +166,15 @@ const isUnmigrated = (error: unknown): error is Error =>
 /** True for the error of a store that is away, has run out of time, or has no tables. */
 const isUnusable = (error: unknown): error is Error => isUnmigrated(error) || isPassing(error);
 
-/** Prints a failure: one line for a store that cannot be used, whose stack is that of its client, and the stack for all others. */
+/**
+ * Prints a failure: one line for a store that cannot be used, whose stack is that of its client, and the stack for all others. Indents the
+ * stack, and escapes control characters: the message may repeat what a stranger has sent.
+ */
 function printFailure(error: unknown): void {
-  if (!isUnusable(error)) return console.error("polygate: a request of the admin has failed:", error);
+  if (!isUnusable(error)) {
+    const text = manyLines(describeError(error)).replaceAll("\n", "\n  ");
+    return console.error(`polygate: a request of the admin has failed: ${text}`);
+  }
   // Node tries all addresses of a name, and then has a message for each of them.
   const { message } = error instanceof AggregateError ? (error.errors[0] as Error) : error;
   console.error(`polygate: a request of the admin has failed: ${oneLine(message)}`);
