@@ -4,11 +4,17 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Answer, Mounted } from "../src/index.ts";
 
+/** The parts that a URL removes from a path, and the characters that it reads as a slash or drops. */
+const REWRITTEN = /[\\\t\n\r]|\/(?:\.|%2e){1,2}(?:\/|$)/i;
+
 /**
- * Returns a request of Node as a web request. Returns undefined for one whose path needs a URL that its `host` header cannot make, such as
- * `GET /..` with `host: h:99999`: no route has this address, and every reader of the request would throw.
+ * Returns a request of Node as a web request. Returns undefined for one whose path a URL would rewrite, such as `/x/../v1/models`: a guard of
+ * the host that reads the path as it was sent would not know it. Such a path is also the only one that needs a URL which its `host` header may
+ * not make, such as `GET /..` with `host: h:99999`: every reader of the request would throw.
  */
 export function requestOf(req: IncomingMessage, res?: ServerResponse): Request | undefined {
+  const [path = ""] = (req.url ?? "").split(/[?#]/, 1);
+  if (REWRITTEN.test(path)) return undefined;
   const request = new NodeRequest(res ? { req, res } : { req });
   try {
     return request.url === "" ? undefined : request;
@@ -66,8 +72,8 @@ function removedPath(url: string, owner: object): string {
   return whole.endsWith(sent) ? whole.slice(0, whole.length - sent.length) : "";
 }
 
-/** Removes the origin from a request target. Clients of a proxy send the origin, and frameworks do not remove it. */
-const withoutOrigin = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, "");
+/** Removes the origin of any scheme from a request target. Clients of a proxy send the origin, and frameworks do not remove it. */
+const withoutOrigin = (target: string): string => target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?]*/i, "");
 
 export const NODE_SHAPES = { prefix: "string?", patienceMs: "timerMs?", context: "function?" } as const;
 

@@ -101,6 +101,21 @@ describe.each(HOSTS)("on %s", (_name, listenerOf) => {
     expect(statuses).toEqual(targets.map(() => "404"));
   });
 
+  it("a target that a URL would rewrite is no path of the gateway's, because no guard of the host knows it", async () => {
+    const targets = [
+      "/x/../api/usage/token",
+      "/api/%2E/usage/token",
+      "/x/.%2e/api/usage/token",
+      "http://h/x/../api/usage/token",
+    ];
+    const written = [String.raw`/api\usage\token`, String.raw`/.\api/usage/token`];
+    const statuses = await statusesOf(
+      listenerOf(gateway),
+      [...targets, ...written, "/api/usage/token?x=/../y"].map((target) => `GET ${target} HTTP/1.1\r\nhost: host`),
+    );
+    expect(statuses).toEqual([...[...targets, ...written].map(() => "404"), "200"]);
+  });
+
   it("a target that makes no URL with its host header is no path of the gateway's", async () => {
     const statuses = await statusesOf(
       listenerOf(gateway),

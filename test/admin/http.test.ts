@@ -850,10 +850,19 @@ describe("adminHandler", () => {
       "/admin/keys/mine/revoke%2F",
       "/ADMIN/keys/mine/revoke",
       "/admin/budgets/../audit",
+      "/admin/keys/victim/../mine/revoke",
+      "/admin/keys/victim/%2E./mine/revoke",
+      "/x/../admin/keys/mine/revoke",
+      "http://x/x/../admin/keys/mine/revoke",
+      "/.\\admin/keys/mine/revoke",
+      "/admin\\keys\\mine\\revoke",
+      "/admin/keys/mine/r%65voke",
+      "/admin/k%65ys/mine/revoke",
+      "/%61dmin/keys/mine/revoke",
     ])
       expect([path, await revoked(path)]).toEqual([path, []]);
-    expect(await revoked("/admin/keys/victim/../mine/revoke")).toEqual(["mine"]);
-    expect(await revoked("/admin/keys/a%2Frevoke/revoke?x=/../victim")).toEqual(["a/revoke", "mine"]);
+    expect(await revoked("/admin/keys/a%2Frevoke/revoke?x=/../victim")).toEqual(["a/revoke"]);
+    expect(await revoked("http://x/admin/keys/mine/revoke")).toEqual(["a/revoke", "mine"]);
     server.close();
     server.closeAllConnections();
   });
@@ -864,13 +873,47 @@ describe("adminHandler", () => {
     for (const [url, user, status] of [
       ["http://h:99999/admin/keys", "ann", 400],
       ["http://[/admin/keys", "ann", 400],
-      ["http://[/admin/keys", "", 401],
+      ["http://[/admin/keys", "", 400],
     ] as const) {
       const request = new Request("http://host/admin/keys", { headers: { "x-user": user } });
       Object.defineProperty(request, "url", { value: url });
       expect((await admin.handle(request))?.status).toBe(status);
     }
     expect(onFailure).not.toHaveBeenCalled();
+  });
+
+  it.each(["/x/../keys", "/./keys", "/k%65ys", "/.\\keys"])("has no route at %s, as Bun passes it on", async (path) => {
+    const request = new Request("http://host/admin", { headers: { "x-user": "ann" } });
+    Object.defineProperty(request, "url", { value: `http://host/admin${path}` });
+    const admin = adminHandler(stores.ports.quotas, { authorize }).at("/admin");
+    expect((await admin.handle(request))?.status).toBe(404);
+  });
+
+  it("shows the login of the host the whole path, also of a target with an origin of another scheme", async () => {
+    const seen: string[] = [];
+    const admin = adminHandler(stores.ports.quotas, {
+      authorize: ({ url }) => {
+        seen.push(new URL(url).pathname);
+        return { name: "ann" };
+      },
+    });
+    const server = createServer(express().use("/admin", toExpressHandler(admin)) as RequestListener).listen(0);
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    for (const [target, host] of [
+      ["/admin/keys", "x"],
+      ["http://x/admin/keys", "x"],
+      ["foo://x/admin/keys", "x"],
+      ["/admin/keys", "a b"],
+      ["/admin/keys", "x:99999"],
+    ] as const) {
+      const socket = connect(port, "127.0.0.1");
+      socket.end(`GET ${target} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`);
+      socket.resume();
+      await once(socket, "close");
+    }
+    expect(seen).toEqual(["/admin/keys", "/admin/keys", "/admin/keys", "/admin/keys"]);
+    server.close().closeAllConnections();
   });
 
   it("answers other routes, methods and bodies with their errors", async () => {
@@ -1586,10 +1629,8 @@ describe("the login of the host", () => {
 
   it("that throws what a stranger has sent forges no line of the log", async () => {
     const lines = vi.spyOn(console, "error").mockImplementation(() => {});
-    const wrong = (): never => {
-      throw new Error("No session for \u001B]0;x\u0007\npolygate: key ceo was granted 1 unit");
-    };
-    await asking({ authorize: wrong })("GET", "/keys");
+    const error = new Error("No session for \u001B]0;x\u0007\npolygate: key ceo was granted 1 unit");
+    await asking({ authorize: () => Promise.reject(error) })("GET", "/keys");
     const [told, ...others] = lines.mock.calls.splice(0).flat();
     lines.mockRestore();
     expect(others).toEqual([]);

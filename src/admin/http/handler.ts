@@ -279,15 +279,16 @@ class Admin {
 
   async #answer(app: H3, root: string, request: Request, mounted: Mounted): Promise<Response> {
     try {
+      // A client chooses the host header, which may make no URL with the path. Then functions of the host would read a wrong path.
+      if (!URL.canParse(request.url)) throw new HTTPError({ status: 400, message: "The host header is not a host." });
       assertOwnPage(request);
+      assertPlain(pathOf(request.url).slice(root.length));
       const login = await this.#login(request, root, mounted);
       if (login instanceof Response) return login;
       const base = `${mounted.path ?? ""}${root}/`;
       return await app.fetch(Object.assign(request, { context: { user: login, base } satisfies Context }));
     } catch (error) {
-      // A client chooses the host header, which may make no URL with the path. Then h3 throws, and so may a function of the host.
-      const isOwn = HTTPError.isError(error) || URL.canParse(request.url);
-      return this.#failed(isOwn ? error : new HTTPError({ status: 400, message: "The host header is not a host." }));
+      return this.#failed(error);
     }
   }
 
@@ -584,6 +585,20 @@ function assertOwnPage({ method, headers, url }: Request): void {
   const type = headers.get("content-type") ?? "";
   if (method !== "DELETE" && !/^application\/json\s*(?:;|$)/i.test(type))
     throw new HTTPError({ status: 415, message: "The content-type must be application/json." });
+}
+
+/** The paths with an id, below the mount. */
+const WITH_ID = new RegExp(
+  `^(?:${OPERATIONS.flatMap(({ path }) => (path.includes(":id") ? path.replace(":id", "[^/]+") : [])).join("|")})/?$`,
+);
+
+/**
+ * Throws for a path that the router would rewrite: one that is percent-encoded elsewhere than in its id, or has parts that a URL removes. A
+ * guard of the host that refuses `/rotate` would not know `/r%6Ftate`.
+ */
+function assertPlain(path: string): void {
+  if ((path.includes("%") && !WITH_ID.test(path)) || /\\|\/\.{1,2}(?:\/|$)/.test(path))
+    throw new HTTPError({ status: 404, message: "There is no such route. Percent-encode nothing but the id." });
 }
 
 /** Returns the id in a path as it was written, because an id may hold an encoded slash. */
