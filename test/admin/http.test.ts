@@ -1672,6 +1672,44 @@ describe("a page of another origin", () => {
     expect((await ask("GET", "/keys")).body).toMatchObject({ data: [] });
   });
 
+  it.each(["cross-site", "same-site"])(
+    "of a %s origin can link to the page, and uses the login for nothing else",
+    async (site) => {
+      const authorized = vi.fn<typeof authorize>(authorize);
+      const page = pageIn(new URL("../../src/admin/page/app/", import.meta.url));
+      const admin = adminHandler(stores.ports.quotas, { authorize: authorized, calls: stores.calls, page }).at(
+        "/admin",
+      );
+      const statusOf = async (
+        path: string,
+        mode: string,
+        dest: string,
+        from = site,
+        method = "GET",
+      ): Promise<number> => {
+        const headers = { "x-user": "ann", "sec-fetch-site": from, "sec-fetch-mode": mode, "sec-fetch-dest": dest };
+        return (await admin.fetch(new Request(`http://host/admin${path}`, { method, headers }))).status;
+      };
+      for (const path of ["", "/", "?part=spend"]) expect(await statusOf(path, "navigate", "document")).toBe(200);
+      authorized.mockClear();
+      for (const [path, mode, dest] of [
+        ["/keys?state=revoked", "no-cors", "image"],
+        ["/keys", "cors", "empty"],
+        ["/app.js", "no-cors", "script"],
+        ["", "navigate", "iframe"],
+        ["", "no-cors", "image"],
+        ["/keys/ceo", "navigate", "document"],
+        ["/usage?format=csv", "navigate", "document"],
+        ["/usage?format=csv&key=none", "navigate", "document"],
+      ] as const)
+        for (const method of ["GET", "HEAD"])
+          expect([path, await statusOf(path, mode, dest, site, method)]).toEqual([path, 403]);
+      expect(authorized).not.toHaveBeenCalled();
+      for (const from of ["same-origin", "none"])
+        expect(await statusOf("/usage?format=csv", "navigate", "document", from)).toBe(200);
+    },
+  );
+
   it("is told by no header that it may read", async () => {
     const { headers, status } = await asking()("GET", "/keys", undefined, { origin: "https://evil.example" });
     expect(status).toBe(200);

@@ -281,7 +281,7 @@ class Admin {
     try {
       // A client chooses the host header, which may make no URL with the path. Then functions of the host would read a wrong path.
       if (!URL.canParse(request.url)) throw new HTTPError({ status: 400, message: "The host header is not a host." });
-      assertOwnPage(request);
+      assertOwnPage(request, root);
       assertPlain(pathOf(request.url).slice(root.length));
       const login = await this.#login(request, root, mounted);
       if (login instanceof Response) return login;
@@ -571,16 +571,22 @@ function noRoute(operations: readonly Operation[], path: string): string {
 }
 
 /**
- * Throws for a change that another origin's page asks for. Browsers tell the origin of a page; and they ask first whether a page may send
- * JSON, which is answered to no page.
+ * Throws for what another origin's page asks for with the login of its reader, except a link to the admin's page. Browsers tell the origin of
+ * a page; and they ask first whether a page may send JSON, which is answered to no page.
  */
-function assertOwnPage({ method, headers, url }: Request): void {
-  if (method === "GET" || method === "HEAD") return;
+function assertOwnPage({ method, headers, url }: Request, root: string): void {
   const site = headers.get("sec-fetch-site");
+  const isOfOther = site !== null && site !== "same-origin" && site !== "none";
+  if (method === "GET" || method === "HEAD") {
+    const isLink = headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
+    // A download shows another page whether an id is known: the window stays where it was.
+    if (isOfOther && !(isLink && /^\/?$/.test(pathOf(url).slice(root.length))))
+      throw new HTTPError({ status: 403, message: "A page of another origin may only link to the page of the admin." });
+    return;
+  }
   const origin = headers.get("origin");
   const isForeign =
-    (site !== null && site !== "same-origin" && site !== "none") ||
-    (origin !== null && URL.parse(origin)?.host !== (headers.get("host") ?? URL.parse(url)?.host));
+    isOfOther || (origin !== null && URL.parse(origin)?.host !== (headers.get("host") ?? URL.parse(url)?.host));
   if (isForeign) throw new HTTPError({ status: 403, message: "A page of another origin may not change anything." });
   const type = headers.get("content-type") ?? "";
   if (method !== "DELETE" && !/^application\/json\s*(?:;|$)/i.test(type))
