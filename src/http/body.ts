@@ -222,7 +222,7 @@ const SMALL_BYTES = 256 * 1024;
  * body, `malformed_body`, `client_closed`, `deadline_exceeded` for a body that stalls, `busy` when there is no room, or `internal` when
  * the host has read the body and kept nothing.
  */
-function readText(request: Request, maxBytes: number, intake: BodyIntake): string | Promise<string> {
+export function readText(request: Request, maxBytes: number, intake: BodyIntake): string | Promise<string> {
   const declared = declaredBytes(request.headers);
   if (declared !== undefined && declared > maxBytes) throw tooLarge(maxBytes);
   const consumed = consumedText(request);
@@ -309,9 +309,13 @@ function writtenAgain(parsed: unknown): string {
     // The value is nested too deep to be written, or is not JSON.
     cause = error;
   }
-  throw new GatewayError("malformed_body", "The request body that another middleware has parsed is no JSON.", {
-    cause,
-  });
+  throw new GatewayError(
+    "malformed_body",
+    "The request body that another middleware has parsed is no JSON, or is nested too deep.",
+    {
+      cause,
+    },
+  );
 }
 
 /**

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import { Validator } from "@seriousme/openapi-schema-validator";
-import express from "express";
+import express, { type RequestHandler } from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
 import Koa from "koa";
@@ -940,6 +940,43 @@ describe("adminHandler", () => {
     });
     expect(admin.at("/admin").handle(new Request("http://host/administer"))).toBeUndefined();
     expect((await admin.at("/admin").fetch(new Request("http://host/keys"))).status).toBe(404);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ["of a declared length", { "content-length": "100" }],
+    ["of no declared length", {}],
+  ])("ends a body %s that comes too slowly", async (_what, length) => {
+    const clock = manualClock(0);
+    const admin = adminHandler(stores.ports.quotas, { authorize, clock, onFailure: () => {} });
+    const headers = { "x-user": "ann", "content-type": "application/json", ...length };
+    const body = new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(new Uint8Array([0x7b])) });
+    const init = { method: "POST", headers, body, duplex: "half" as const };
+    const asked = admin.fetch(new Request("http://host/keys", init));
+    await clock.advance(30_000);
+    const { status } = await asked;
+    expect(status).toBe(408);
+    expect(await stores.ports.quotas.list()).toEqual([]);
+  });
+
+  it.each<[string, string, Record<string, string>, number, string]>([
+    ["that Express has parsed, nested too deep", "[".repeat(6_000) + "]".repeat(6_000), {}, 400, "nested too deep"],
+    ["that is too large", JSON.stringify({ name: "€".repeat(30_000) }), {}, 413, "larger than 65536 bytes (64 KiB)"],
+    ["that is compressed", "{}", { "content-encoding": "x" }, 415, "must not be compressed"],
+  ])("tells the client what is wrong with a body %s", async (_what, body, headers, status, message) => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const admin = toExpressHandler(adminHandler(stores.ports.quotas, { authorize, onFailure }));
+    const parse: RequestHandler = (req, res, next) =>
+      headers["content-encoding"] ? next() : express.json({ limit: "1mb" })(req, res, next);
+    const server = createServer(express().use(parse, admin) as RequestListener).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/keys`, {
+      method: "POST",
+      headers: { "x-user": "ann", "content-type": "application/json", ...headers },
+      body,
+    });
+    expect([answer.status, await answer.text()]).toEqual([status, expect.stringContaining(message)]);
+    expect(onFailure).not.toHaveBeenCalled();
+    server.close().closeAllConnections();
   });
 
   it("has no budgets over the keys of a store in memory", async () => {

@@ -2,13 +2,14 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { bodyLimit, H3, type H3Event, HTTPError } from "h3";
+import { H3, type H3Event, HTTPError } from "h3";
 import * as v from "valibot";
-import { describeError } from "../../errors.ts";
+import { describeError, GatewayError, type GatewayErrorCode } from "../../errors.ts";
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
-import { consumedText } from "../../http/body.ts";
+import { readText } from "../../http/body.ts";
 import { fetched, originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
+import { DEFAULT_LIMITS } from "../../limits.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
 import {
@@ -30,6 +31,7 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayHolder, ReplayStore } from "../../ports/replay-store.ts";
+import type { BodyLease } from "../../ports/shared-room.ts";
 import { type CoreRoutes, plainPrefix } from "../../routes.ts";
 import { isPassing } from "../../stores/away.ts";
 import type { CallReader } from "../../stores/calls.ts";
@@ -247,7 +249,6 @@ class Admin {
 
   #app(root: string): H3 {
     const app = new H3({ silent: true, allowMalformedURL: true, onError: (error) => this.#failed(error) });
-    app.use(bodyLimit(MAX_BODY_BYTES));
     for (const [path, operations] of Map.groupBy(this.#operations, (one) => one.path)) {
       for (const operation of operations)
         app.on(operation.method, `${root}${path}`, (event) => this.#run(operation, event));
@@ -317,7 +318,7 @@ class Admin {
     // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
-    const text = operation.method === "GET" ? "" : await textOf(req);
+    const text = operation.method === "GET" ? "" : await textOf(req, this.#services.clock);
     const asked: Asked = {
       user,
       id: idOf(operation.path, req.url),
@@ -635,11 +636,27 @@ function parametersOf(url: string): Record<string, string | string[]> {
   );
 }
 
-/** Returns the text of a body. A body parser of the host may have read the body before. */
-async function textOf(req: Request): Promise<string> {
-  const text = consumedText(req) ?? (await req.text());
-  if (text.length > MAX_BODY_BYTES) throw new HTTPError({ status: 413, message: "The body is too large." });
-  return text;
+/** The statuses of bodies that cannot be read. The host alone is told of one that its own middleware has read and not kept. */
+const BODY_STATUSES: { readonly [Code in GatewayErrorCode]?: number } = {
+  malformed_body: 400,
+  client_closed: 400,
+  deadline_exceeded: 408,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+};
+
+/** The memory for bodies of the admin has no limit of its own: each body is small, and its user is known. */
+const NO_LEASE: BodyLease = { take: () => {}, [Symbol.dispose]: () => {} };
+
+/** Reads the text of a body, within the time that bodies of the gateway have by default. A body parser of the host may have read it before. */
+async function textOf(req: Request, clock: Clock): Promise<string> {
+  const call = { signal: req.signal, clock, limits: DEFAULT_LIMITS, defer: () => {} };
+  try {
+    return await readText(req, MAX_BODY_BYTES, { lease: NO_LEASE, call });
+  } catch (error) {
+    const status = error instanceof GatewayError ? BODY_STATUSES[error.code] : undefined;
+    throw status === undefined ? error : refused(status, (error as GatewayError).message);
+  }
 }
 
 /** The body of a change that takes no fields. */
