@@ -646,6 +646,7 @@ describe("the whole gateway", () => {
     expect(entered.headers.get("location")).toBe("/admin/?part=spend");
     const [cookie] = entered.headers.getSetCookie();
     expect((await browse(login, "", new URLSearchParams({ name: "ann" }))).status).toBe(401);
+    expect((await fetch(site + login, { method: "POST", body: "no form" })).status).toBe(401);
     expect(await (await browse("/admin/me", cookie)).json()).toMatchObject({ live: true, health: true });
     expect((await fetch(`${site}/admin/me`)).status).toBe(401);
     expect((await browse("/login?next=/.//evil.example", "", form)).headers.get("location")).toBe("/admin");
