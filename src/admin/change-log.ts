@@ -45,11 +45,12 @@ const MOST_FORMER = 64 * 1024;
 
 /** Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted. */
 export async function withLog<Made>(
-  { audit, store, clock, onFailure }: ChangeLog,
+  log: ChangeLog,
   { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isTagged = false }: Change,
   make: () => Promise<Made>,
   { idOf, reasonOf }: Ends<Made>,
 ): Promise<Made> {
+  const { audit, store, clock, onFailure } = log;
   const id = crypto.randomUUID();
   // A store that is away makes no change, and the log still has the attempt.
   const before = await readSoon(fieldsBefore(store, action, target), FORMER_MS, clock);
@@ -58,21 +59,21 @@ export async function withLog<Made>(
   // The store looks once more whether somebody has changed what the user has seen.
   if (before && Object.keys(changes).length === 0) return make();
   const former = { ...(before && namedIn(changes, before)), ...known };
-  await audit.begin(
-    withoutSecrets({
-      id,
-      at: clock.now(),
-      user,
-      action,
-      ...(target !== undefined && { target }),
+  await audit.begin({
+    id,
+    at: clock.now(),
+    user: surelyMasked(user),
+    action,
+    ...(target !== undefined && { target: await targetOf(log, action, target) }),
+    ...withoutSecrets({
       ...(Object.keys(changes).length > 0 && { changes }),
       ...(Object.keys(former).length > 0 && { former }),
     }),
-  );
+  });
   // The end of a change is not worth its failure: without it, the log says that the end is unknown.
   const end = async (outcome: AuditOutcome): Promise<void> => {
     try {
-      const ended = await within(audit.end(id, withoutSecrets(outcome)), END_MS, clock);
+      const ended = await within(audit.end(id, outcome), END_MS, clock);
       if (ended === LATE) throw new Error("The log of changes has not taken the end of a change in time.");
     } catch (error) {
       onFailure(error);
@@ -81,24 +82,46 @@ export async function withLog<Made>(
   try {
     const made = await make();
     const madeId = idOf(made);
-    await end({ state: "done", ...(madeId !== undefined && { target: madeId }) });
+    await end({ state: "done", ...(madeId !== undefined && { target: surelyMasked(madeId) }) });
     return made;
   } catch (error) {
     const reason = reasonOf(error);
-    await end(reason === undefined ? { state: "failed" } : { state: "refused", reason });
+    await end(reason === undefined ? { state: "failed" } : { state: "refused", reason: masked(reason) });
     throw error;
   }
 }
 
-/** A secret that this admin has made, in JSON, where a letter may end an escape, such as that of a tab. People take it for the id of its key. */
-const SECRET = /(?:\b|(?<=_|\\[bfnrt]|\\u[\da-f]{4}))sk-[\w-]{43}(?![\w-])/g;
+/** A secret that this admin has made, as a word of its own. People take it for the id of its key. */
+const SECRET = /(?:\b|(?<=_))sk-[\w-]{43}(?![\w-])/g;
 
-/** Returns a copy as plain JSON. The cast is safe: only texts are changed. */
+/**
+ * A secret without `sk-`, or beside other characters: a word as long as a secret, with a digit, and with a capital behind a small letter. Of a
+ * thousand secrets, at most one has neither; long ids that people write, and those in hexadecimal digits, lack one of them.
+ */
+const LIKE_SECRET = /(?<![\w-])(?=[\w-]*[a-z][A-Z])(?=[\w-]*\d)[\w-]{43,}/g;
+
+/** Replaces only what cannot be anything else than a secret: logins give random ids and names that are as long. */
+const surelyMasked = (text: string): string => text.replaceAll(SECRET, "sk-…");
+
+/** Returns a target for the log. An id that the store has stays as it is. */
+async function targetOf({ store, clock }: ChangeLog, action: string, id: string): Promise<string> {
+  if (masked(id) === id) return id;
+  const found = action.startsWith("budgets.") ? store.budgetReport?.(id) : store.report(id);
+  return (await readSoon(Promise.resolve(found), FORMER_MS, clock)) ? surelyMasked(id) : masked(id);
+}
+
+/** Returns a copy as plain JSON. The cast is safe: only texts and names are changed. */
 const withoutSecrets = <Noted extends object>(noted: Noted): Noted =>
-  parseJson(JSON.stringify(noted).replaceAll(SECRET, "sk-…")) as Noted;
+  parseJson(
+    JSON.stringify(noted, (_name, value: unknown) => {
+      if (typeof value === "string") return masked(value);
+      if (!isJsonObject(value)) return value;
+      return Object.fromEntries(Object.entries(value).map(([name, field]) => [masked(name), field]));
+    }),
+  ) as Noted;
 
 /** Returns a text for people without the secrets of keys. */
-export const masked = (text: string): string => text.replaceAll(SECRET, "sk-…");
+export const masked = (text: string): string => surelyMasked(text.replaceAll(LIKE_SECRET, "sk-…"));
 
 /** Reads the fields that edits name, as they are before an edit. Returns undefined for other changes, and for what is no such field. */
 async function fieldsBefore(store: Store, action: string, id: string | undefined): Promise<Fields | undefined> {

@@ -1948,6 +1948,55 @@ describe("the log of changes", () => {
     expect(JSON.stringify((await ask("GET", "/audit")).body)).not.toContain(apiKey.slice(3));
   });
 
+  it("has no secret without its prefix or beside other characters, and neither has an answer", async () => {
+    const ask = asking();
+    // Not random: one secret in a thousand looks like a word.
+    const bare = "Zk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwX";
+    await ask("POST", "/keys", { id: "team" });
+    for (const pasted of [
+      bare,
+      `sk-${bare}sk-${bare}`,
+      `sk-${bare}-old`,
+      `keysk-${bare}`,
+      `x_${bare}`,
+      `SK-${bare}`,
+      `sk%2D${bare}`,
+      `${bare}_`,
+      `(${bare}).`,
+    ]) {
+      const at = encodeURIComponent(pasted);
+      for (const [method, path, body] of [
+        ["GET", `/keys/${at}`],
+        ["POST", `/keys/${at}/revoke`],
+        ["GET", `/usage?by=${at}`],
+        ["GET", `/${at}`],
+        ["POST", "/keys", { [pasted]: 1 }],
+        ["POST", "/keys", { id: "z", budget: pasted }],
+        ["PUT", "/keys/team/budget", { budget: pasted }],
+      ] as const)
+        expect(JSON.stringify((await ask(method, path, body)).body)).not.toContain(bare);
+      await ask("PATCH", "/keys/team", { name: `of ${pasted}`, metadata: { [pasted.slice(0, 64)]: pasted } });
+    }
+    expect(JSON.stringify((await ask("GET", "/audit?limit=1000")).body)).not.toContain(bare);
+  });
+
+  it("keeps ids and names that a login gives, though they are as long and random as a secret", async () => {
+    const id = "AAk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVw";
+    const ask = asking();
+    const user = { "x-user": id };
+    await ask("POST", "/keys", { id }, user);
+    await ask("PATCH", `/keys/${id}`, { name: "Ann" }, user);
+    await ask("POST", `/keys/${id}/revoke`, {}, user);
+    await ask("POST", `/keys/${"a".repeat(20)}-production-eu-west-1-Service/revoke`, {}, user);
+    const { data } = (await ask("GET", "/audit")).body as { readonly data: readonly object[] };
+    expect(data).toMatchObject([
+      { target: `${"a".repeat(20)}-production-eu-west-1-Service`, user: id },
+      { target: id, user: id },
+      { target: id, user: id },
+      { target: id, user: id },
+    ]);
+  });
+
   it("does not hold up an answer for an end that hangs", async () => {
     const clock = manualClock(0);
     const onFailure = vi.fn<(error: unknown) => void>();
