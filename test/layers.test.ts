@@ -92,6 +92,9 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "routes",
     "gateway",
     "node-version",
+    // The faults of bodies, and their time.
+    "errors",
+    "limits",
   ],
   "admin/page": ["admin", "admin/http", "options", "node-version", "model", "stores", "ports", "pipeline"],
   admin: [
