@@ -857,6 +857,7 @@ describe("adminHandler", () => {
       "/.\\admin/keys/mine/revoke",
       "/admin\\keys\\mine\\revoke",
       "/admin/keys/mine/r%65voke",
+      "/admin/keys/mine/revoke/",
       "/admin/k%65ys/mine/revoke",
       "/%61dmin/keys/mine/revoke",
     ])

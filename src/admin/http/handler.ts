@@ -596,16 +596,19 @@ function assertOwnPage({ method, headers, url }: Request, root: string): void {
 
 /** The paths with an id, below the mount. */
 const WITH_ID = new RegExp(
-  `^(?:${OPERATIONS.flatMap(({ path }) => (path.includes(":id") ? path.replace(":id", "[^/]+") : [])).join("|")})/?$`,
+  `^(?:${OPERATIONS.flatMap(({ path }) => (path.includes(":id") ? path.replace(":id", "[^/]+") : [])).join("|")})$`,
 );
 
 /**
- * Throws for a path that the router would rewrite: one that is percent-encoded elsewhere than in its id, or has parts that a URL removes. A
- * guard of the host that refuses `/rotate` would not know `/r%6Ftate`.
+ * Throws for a path that the router would rewrite: one that is percent-encoded elsewhere than in its id, has parts that a URL removes, or ends
+ * in a slash. A guard of the host that refuses `/rotate` would not know `/r%6Ftate`.
  */
 function assertPlain(path: string): void {
-  if ((path.includes("%") && !WITH_ID.test(path)) || /\\|\/\.{1,2}(?:\/|$)/.test(path))
-    throw new HTTPError({ status: 404, message: "There is no such route. Percent-encode nothing but the id." });
+  if ((path.includes("%") && !WITH_ID.test(path)) || /\\|\/\.{1,2}(?:\/|$)|.\/$/.test(path))
+    throw new HTTPError({
+      status: 404,
+      message: "There is no such route. Write its path as it is, and percent-encode only the id.",
+    });
 }
 
 /** Returns the id in a path as it was written, because an id may hold an encoded slash. */
