@@ -2,6 +2,7 @@
 
 import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
+import { TwoGenerationMap } from "../stores/ledger.ts";
 
 /** An amount in units, or in money if it has a currency. */
 interface Amount {
@@ -181,17 +182,24 @@ export function timeOf(at: number): string {
   return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
 }
 
+/** The formats of times, by their time zones. Making one takes longer than writing a hundred times. */
+const formats = new TwoGenerationMap<Intl.DateTimeFormat>(100);
+
 /** Writes a time as the clocks of a time zone show it: `2026-11-28 21:11:59`. */
 export function timeIn(timeZone: string, at: number): string {
   const isTime = !Number.isNaN(new Date(at).getTime());
-  // Swedes write dates in this way.
-  const format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" });
+  let format = formats.get(timeZone);
+  if (!format) {
+    // Swedes write dates in this way.
+    format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" });
+    formats.add(timeZone, format);
+  }
   return isTime ? format.format(at) : String(at);
 }
 
 /** Writes the day of a time in a time zone. A period ends at the beginning of a day there. */
 export const dayIn = (timeZone: string | undefined, at: number): string =>
-  new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone ?? "UTC" }).format(at);
+  timeIn(timeZone ?? "UTC", at).replace(/ .*/, "");
 
 /** The width of a table that goes to no terminal, in characters. */
 export const PLAIN_COLUMNS = 120;

@@ -1,6 +1,6 @@
 /** The reports about recorded calls, as functions. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { inCurrency, nextSteps, reasonsOf as sentencesAbout } from "../../src/admin/call-admin.ts";
 import { callsCsv, callsText } from "../../src/admin/call-list.ts";
 import { tableOf } from "../../src/admin/columns.ts";
@@ -80,6 +80,14 @@ describe("usageCsv", () => {
     // A cell that would run after a semicolon is a text in any case.
     expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",2026-10-01,2026-10-31,,12\.500000,USD,/);
     expect(() => usageCsv(report, { spreadsheet: "lotus" as never })).toThrow("spreadsheet must be");
+  });
+
+  it("makes one format for all times of a time zone", () => {
+    const formats = vi.spyOn(Intl, "DateTimeFormat");
+    const rows = Array.from({ length: 50 }, (_, at) => ({ ...SUMS, model: `m${at}` }));
+    usageCsv({ by: ["model"], rows, total: SUMS, asOf: Date.UTC(2026, 10, 1, 8) }, { spreadsheet: "excel" });
+    expect(formats.mock.calls.length).toBeLessThan(2);
+    formats.mockRestore();
   });
 
   it("says in each row which days it sums, and in which time zone the days of a budget begin", () => {
