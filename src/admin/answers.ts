@@ -11,7 +11,7 @@ import {
   amountColumn,
   asOfColumn,
   type Column,
-  csvOf,
+  csvPartsOf,
   dayIn,
   type FittedTable,
   PLAIN_COLUMNS,
@@ -385,20 +385,23 @@ const LISTS = { keys: KEY_LIST, budgets: BUDGET_LIST, periods: PERIOD_LIST } as 
 >;
 
 /**
- * Writes a list as CSV, for programs or for a spreadsheet. Amounts are units, or money if there is a currency.
+ * Writes the parts of a list as CSV, for programs or for a spreadsheet. Amounts are units, or money if there is a currency.
  *
  * @param now The time of the list, which each row names. Default: now.
  */
-export function listCsv(
+export function listCsvParts(
   name: ListName,
   rows: readonly object[],
   currency: string | undefined,
   spreadsheet: Spreadsheet | undefined,
   now: number = Date.now(),
-): string {
+): Iterable<string> {
   const { columns, addsUp } = LISTS[name];
-  return csvOf([...columns(currency), asOfColumn(now)], rows, spreadsheet, addsUp?.(rows));
+  return csvPartsOf([...columns(currency), asOfColumn(now)], rows, spreadsheet, addsUp?.(rows));
 }
+
+/** Writes a list as CSV, as `listCsvParts` does. */
+export const listCsv = (...list: Parameters<typeof listCsvParts>): string => [...listCsvParts(...list)].join("");
 
 /** Formats a list as a table for people. Leaves out the columns in which no row has anything. */
 export function listText(

@@ -18,7 +18,15 @@ import {
 } from "../stores/calls.ts";
 import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
-import { amountColumn, asOfColumn, type Column, csvOf, type Spreadsheet, SPREADSHEETS, timeOf } from "./columns.ts";
+import {
+  amountColumn,
+  asOfColumn,
+  type Column,
+  csvPartsOf,
+  type Spreadsheet,
+  SPREADSHEETS,
+  timeOf,
+} from "./columns.ts";
 import { modelsInWords } from "./key-admin.ts";
 import { stateOf } from "./key-state.ts";
 
@@ -278,13 +286,17 @@ export function endRows(report: UsageReport): readonly UsageRow[] {
  *
  * @throws TypeError or RangeError for a wrong option.
  */
-export function usageCsv(report: UsageReport, options: UsageCsvOptions = {}): string {
+export const usageCsv = (report: UsageReport, options: UsageCsvOptions = {}): string =>
+  [...usageCsvParts(report, options)].join("");
+
+/** Writes the parts of `usageCsv`. */
+export function usageCsvParts(report: UsageReport, options: UsageCsvOptions = {}): Iterable<string> {
   assertOptions<UsageCsvOptions>("usageCsv", options, { currency: "string?", spreadsheet: { optional: SPREADSHEETS } });
   const { spreadsheet } = options;
   // The readers of plain CSV are programs, which would count a row of sums twice.
   const rows = spreadsheet ? [...report.rows, ...endRows(report)] : report.rows;
   const columns = [...usageColumns(report, codeOf(options.currency)), asOfColumn(report.asOf)];
-  return csvOf(columns, rows, spreadsheet);
+  return csvPartsOf(columns, rows, spreadsheet);
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

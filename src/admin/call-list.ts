@@ -3,7 +3,15 @@
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { CALL_WORDS, isMistaken, isOnlyWronglyNamed, mistakesOf, type RefusedBy, unitsWord } from "./call-admin.ts";
-import { amountsIn, type Column, csvOf, type FittedTable, fittedTable, type Spreadsheet, timeIn } from "./columns.ts";
+import {
+  amountsIn,
+  type Column,
+  csvPartsOf,
+  type FittedTable,
+  fittedTable,
+  type Spreadsheet,
+  timeIn,
+} from "./columns.ts";
 
 /** The limits that refuse a call, in short. */
 const LIMITS: Readonly<Record<RefusedBy["kind"], string>> = {
@@ -115,5 +123,5 @@ export function callsCsv(
     { ...field("units"), word: unitsWord("Units", some) },
     { ...field("estimated"), word: unitsWord("Estimated units", some) },
   ];
-  return csvOf(columns, calls, spreadsheet);
+  return [...csvPartsOf(columns, calls, spreadsheet)].join("");
 }

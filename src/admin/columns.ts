@@ -2,6 +2,7 @@
 
 import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
+import { nextIteration } from "../ports/clock.ts";
 import { TwoGenerationMap } from "../stores/ledger.ts";
 
 /** An amount in units, or in money if it has a currency. */
@@ -129,19 +130,23 @@ export const SPREADSHEETS = ["excel", "excel-europe"] as const;
  */
 export type Spreadsheet = (typeof SPREADSHEETS)[number];
 
+/** The rows of a part of CSV: so many are written in a few milliseconds. */
+const ROWS_OF_PART = 200;
+
 /**
  * Writes rows as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for a formula
- * begins with an apostrophe. Programs get times in UTC, and spreadsheets those of the column's time zone.
+ * begins with an apostrophe. Programs get times in UTC, and spreadsheets those of the column's time zone. A server lets other work run
+ * between the parts.
  *
  * @param addsUp True for amounts that mean something as a sum, for a last row `Total` in a spreadsheet. Programs get no such row. Default:
  *   false.
  */
-export function csvOf<Row>(
+export function* csvPartsOf<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
   spreadsheet: Spreadsheet | undefined,
   addsUp = false,
-): string {
+): Generator<string, void> {
   const [separator, point] = spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
   const written = (cell: Cell): string => {
     if (typeof cell !== "object") return cellOf(spreadsheet ? textOf(cell, "") : String(cell ?? ""));
@@ -149,11 +154,27 @@ export function csvOf<Row>(
       return cell.currency === undefined ? String(cell.units) : decimalsOf(cell.units).replace(".", point);
     return spreadsheet ? textOf(cell) : timeOf(cell.at);
   };
-  const table = rows.map((row) => columns.map((column) => (spreadsheet ? shownCell(column, row) : column.cell(row))));
-  if (spreadsheet && addsUp && rows.length > 0) table.push(columns.map((column, at) => totalOf(column, table, at)));
-  const lines = table.map((cells) => cells.map(written).join(separator));
-  const headings = columns.map(({ name, word }) => (spreadsheet ? word : name)).join(separator);
-  return (spreadsheet ? "\uFEFF" : "") + [headings, ...lines, ""].join("\r\n");
+  const lineOf = (cells: readonly string[]): string => `${cells.join(separator)}\r\n`;
+  yield (spreadsheet ? "\uFEFF" : "") + lineOf(columns.map(({ name, word }) => (spreadsheet ? word : name)));
+  const table: Cell[][] = [];
+  for (let from = 0; from < rows.length; from += ROWS_OF_PART) {
+    const part = rows
+      .slice(from, from + ROWS_OF_PART)
+      .map((row) => columns.map((column) => (spreadsheet ? shownCell(column, row) : column.cell(row))));
+    if (addsUp) table.push(...part);
+    yield part.map((cells) => lineOf(cells.map(written))).join("");
+  }
+  if (spreadsheet && table.length > 0) yield lineOf(columns.map((column, at) => written(totalOf(column, table, at))));
+}
+
+/** Joins the parts of CSV, and lets other work run between them. */
+export async function inTurns(parts: Iterable<string>): Promise<string> {
+  let text = "";
+  for (const part of parts) {
+    text += part;
+    await nextIteration();
+  }
+  return text;
 }
 
 /** Returns the cell of a column in a row of sums. A sum that is not exact has none. */

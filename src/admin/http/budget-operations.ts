@@ -6,7 +6,8 @@ import type { BudgetReport } from "../../stores/budgets.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
-import { budgetTold, listCsv, type PeriodTold } from "../answers.ts";
+import { budgetTold, listCsvParts, type PeriodTold } from "../answers.ts";
+import { inTurns } from "../columns.ts";
 import { assertHasUnits, assertNewBudget, budgetIn } from "../possible.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
@@ -153,7 +154,8 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       } while (next !== null && periods.length < MOST_ROWS);
       if (!isCsv) return { body: { data: periods, next } };
       const fileName = `periods-${id.replaceAll(/[^\w.-]/g, "_").slice(0, LONGEST_FILE_NAME)}.csv`;
-      return { csv: { text: listCsv("periods", periods, currency, spreadsheet, clock.now()), fileName } };
+      const text = await inTurns(listCsvParts("periods", periods, currency, spreadsheet, clock.now()));
+      return { csv: { text, fileName } };
     },
   }),
   operation({

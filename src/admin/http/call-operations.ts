@@ -21,8 +21,9 @@ import {
   nextSteps,
   ofOtherCurrency,
   reasonsOf,
-  usageCsv,
+  usageCsvParts,
 } from "../call-admin.ts";
+import { inTurns } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import {
   assertKnown,
@@ -179,7 +180,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = report;
       const days = until === undefined ? "" : `-${since ?? "until"}-${until}`;
-      const text = usageCsv(report, given({ spreadsheet }));
+      const text = await inTurns(usageCsvParts(report, given({ spreadsheet })));
       return { csv: { text, fileName: `usage${days}.csv` } };
     },
   }),
