@@ -21,6 +21,7 @@ import {
 import { type IssuedKey, modelsInWords, type NewKeyTold } from "./key-admin.ts";
 import { type BudgetShown, type KeyShown, limitingBudget, stateInWords, stateOf } from "./key-state.ts";
 import { unlimitedInWords } from "./much.ts";
+import { pagesOf } from "./pages.ts";
 
 /** A new key, with its secret. */
 export interface KeyMade extends IssuedKey, Pick<KeyShown, "unlimited" | "models" | "expiresAt" | "granted"> {
@@ -133,15 +134,13 @@ export async function asTold(
   // The cast is safe: answers are lists of objects.
   const own = new Set((answer as object[]).flatMap((item) => (isReport(item) ? (item.budget ?? []) : [])));
   // Budgets behind the last page that is read are read one by one.
-  for (
-    let pages = 1, after: string | undefined = "";
-    pages * READS_OF_PAGE < own.size && after !== undefined;
-    pages++
-  ) {
-    const page: readonly BudgetReport[] = (await store.listBudgets?.({ limit: MOST_LISTED, after })) ?? [];
-    for (const budget of page) read.set(budget.id, budget);
-    after = page.length < MOST_LISTED ? undefined : page.at(-1)?.id;
-  }
+  let unread = own.size - READS_OF_PAGE;
+  if (unread > 0)
+    for await (const page of pagesOf(async (next) => (await store.listBudgets?.(next)) ?? [])) {
+      for (const budget of page) read.set(budget.id, budget);
+      unread -= READS_OF_PAGE;
+      if (unread <= 0 || page.length < MOST_LISTED) break;
+    }
   const items: object[] = [];
   for (const item of answer as object[]) items.push(await shown(item));
   return items;

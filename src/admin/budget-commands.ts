@@ -24,6 +24,7 @@ import {
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget, type Places } from "./meant.ts";
 import type { OpenedStore } from "./open-store.ts";
+import { periodPagesOf } from "./pages.ts";
 import { assertHasUnits, assertNewBudget, budgetIn, keyIn } from "./possible.ts";
 import { assertTimeZone, DAY_MS, daysOf, unitsOf, wordOf } from "./values.ts";
 
@@ -246,13 +247,11 @@ async function periodsOf(
 ): Promise<readonly BudgetPeriodReport[]> {
   const periods: BudgetPeriodReport[] = [];
   // No time zone is more than a day away from UTC.
-  let before = month === undefined ? undefined : Math.max(0, Date.parse(`${month}-28`) + 5 * DAY_MS);
-  for (;;) {
-    const page = await store.budgetPeriods(id, given({ before, limit: MOST_LISTED }));
+  const before = month === undefined ? undefined : Math.max(0, Date.parse(`${month}-28`) + 5 * DAY_MS);
+  for await (const page of periodPagesOf(store, id, { before })) {
     periods.push(...page);
-    before = page.at(-1)?.startsAt;
     // The periods of a month stand on the first page.
-    if (month !== undefined || before === undefined || page.length < MOST_LISTED) break;
+    if (month !== undefined || page.length < MOST_LISTED) break;
   }
   return periods.filter(
     ({ startsAt, timeZone = "UTC" }) =>

@@ -9,12 +9,12 @@ import {
   type KeyDirectory,
   type KeyPage,
   type KeyReport,
-  MOST_LISTED,
   PAGE_SHAPES,
   pageOf,
 } from "../stores/durable.ts";
 import { KEY_SHAPES, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
 import { KEY_STATES, type KeyState, stateOf } from "./key-state.ts";
+import { pagesOf } from "./pages.ts";
 
 export type { KeyState } from "./key-state.ts";
 
@@ -191,14 +191,11 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
         (state === undefined || stateOf(key, now) === state) &&
         (budget === undefined || key.budget === budget) &&
         wanted.every(([name, value]) => key.metadata?.[name] === value);
-      const { limit, ...first } = pageOf(page);
+      const { limit, after } = pageOf(page);
       const found: KeyReport[] = [];
-      for (let { after } = first; found.length < limit;) {
-        const reports = await keys.list({ after, limit: MOST_LISTED });
+      for await (const reports of pagesOf((next) => keys.list(next), after)) {
         found.push(...reports.filter(matches));
-        const last = reports.at(-1);
-        if (!last) break;
-        after = last.id;
+        if (found.length >= limit) break;
       }
       return found.slice(0, limit);
     },

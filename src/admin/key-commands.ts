@@ -46,6 +46,7 @@ import { idMeant, meant } from "./meant.ts";
 import { doubtInWords, isLittle, littleInWords, metadataDoubt, revokedInWords } from "./much.ts";
 import { idsInWords } from "./names.ts";
 import { latestCall, type OpenedStore } from "./open-store.ts";
+import { pagesOf } from "./pages.ts";
 import { assertHasQuota, assertLacksQuota, assertNewKey, keyIn } from "./possible.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
 
@@ -309,13 +310,12 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store }) => {
         const filter = await meant(given, { keys, store }, warn);
         const spoilt: string[] = [];
-        for (let page = await keys.list({ ...filter, limit: MOST_LISTED }); page.length > 0;) {
+        for await (const page of pagesOf((next) => keys.list({ ...filter, ...next }))) {
           for (const key of page) {
             if (key.spoilt) spoilt.push(key.id);
             // An import would make a revoked key usable again.
             else if (!key.revoked || filter.state === "revoked") print(exportedLine(key));
           }
-          page = await keys.list({ ...filter, limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
         }
         if (spoilt.length > 0)
           throw new CommandError(`These keys are spoilt, and not exported: ${spoilt.map(oneLine).join(", ")}`, {

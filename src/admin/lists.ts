@@ -6,6 +6,7 @@ import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { type FittedTable, type Spreadsheet, SPREADSHEETS } from "./columns.ts";
 import type { Terminal, Values, Words } from "./commands.ts";
+import { pagesOf } from "./pages.ts";
 import { wordOf } from "./values.ts";
 
 /** The help of a list that is whole in CSV. */
@@ -31,13 +32,10 @@ function countOf(text: string): number {
 /** Reads all pages of a list, or those behind an id. */
 export async function everyPage<Row extends { readonly id: string }>(
   list: (page: BudgetPage) => Promise<readonly Row[]>,
-  from = "",
+  from?: string,
 ): Promise<readonly Row[]> {
   const rows: Row[] = [];
-  for (let page = await list({ limit: MOST_LISTED, after: from }); page.length > 0;) {
-    rows.push(...page);
-    page = await list({ limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
-  }
+  for await (const page of pagesOf(list, from)) rows.push(...page);
   return rows;
 }
 

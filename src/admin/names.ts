@@ -2,6 +2,7 @@
 
 import { nearest } from "../options.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
+import { pagesOf } from "./pages.ts";
 
 /** A key or a budget. Names need not be unique. */
 interface Named {
@@ -25,12 +26,11 @@ const MOST_IDS = 10;
 export async function idsLike(text: string, list: ListNamed): Promise<readonly string[]> {
   const lower = text.toLowerCase();
   const found: Named[] = [];
-  let after = "";
-  for (let compared = 0; compared < MOST_COMPARED; compared += MOST_LISTED) {
-    const page = await list({ limit: MOST_LISTED, after });
+  let compared = 0;
+  for await (const page of pagesOf(list)) {
     found.push(...page.filter(({ id, name }) => id === text || name.toLowerCase().includes(lower)));
-    if (page.length < MOST_LISTED) break;
-    after = page.at(-1)?.id ?? "";
+    compared += page.length;
+    if (page.length < MOST_LISTED || compared >= MOST_COMPARED) break;
   }
   const steps: readonly ((item: Named) => boolean)[] = [
     ({ id }) => id === text,

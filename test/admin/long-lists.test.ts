@@ -1,8 +1,12 @@
 /** Lists that are long or that do not end: no request holds up the others, or works without a bound. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { asTold } from "../../src/admin/answers.ts";
 import { adminHandler, type AdminHandlerOptions } from "../../src/admin/http/index.ts";
-import { callAdmin } from "../../src/admin/index.ts";
+import { callAdmin, keyAdmin } from "../../src/admin/index.ts";
+import { everyPage } from "../../src/admin/lists.ts";
+import { idsLike } from "../../src/admin/names.ts";
+import { periodPagesOf } from "../../src/admin/pages.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 
 let stores: OpenedStores;
@@ -67,5 +71,89 @@ describe.each(["format=csv", "spreadsheet=excel"])("a CSV file of many rows, %s"
     const file = await asking(quotasWith({ budgetPeriods }))(`/budgets/team/periods?${form}`);
     expect(turns - readAt).toBeGreaterThanOrEqual(ROWS / 200);
     expect((await file.text()).split("\r\n").length).toBeGreaterThan(ROWS);
+  });
+});
+
+/** Counts the pages that are read, and throws for a reader without an end. */
+const paging = <Row>(page: readonly Row[], notes: string[] = []) => ({
+  notes,
+  list: async () => {
+    notes.push("read");
+    if (notes.length > 20) throw new Error("The list is read without an end.");
+    return page;
+  },
+});
+
+/** A store whose lists begin anew each time. */
+const lying = async (): Promise<Quotas> => {
+  const { quotas } = stores.ports;
+  for (const id of ["anna", "ben"]) await quotas.add({ id });
+  for (const id of ["company", "team"]) await quotas.addBudget({ id, amount: 5, period: "day" });
+  return quotasWith({
+    list: paging(await quotas.list()).list,
+    listBudgets: paging(await quotas.listBudgets()).list,
+    budgetPeriods: paging(await quotas.budgetPeriods("team")).list,
+  });
+};
+
+describe("a store that does not look at where a page begins", () => {
+  it.each([
+    ["/keys?state=revoked", { data: [], next: null }],
+    ["/keys?state=active&limit=2", { data: [{ id: "anna" }, { id: "ben" }], next: "ben" }],
+    ["/keys?state=active&limit=2&after=ben", { data: [], next: null }],
+    ["/keys?limit=2", { next: "ben" }],
+    ["/keys?limit=2&after=ben", { data: [{ id: "anna" }, { id: "ben" }], next: null }],
+    ["/budgets?limit=2", { next: "team" }],
+    ["/budgets?limit=2&after=team", { next: null }],
+    ["/keys/nobody", { error: { message: "There is no API key of the id nobody." } }],
+    ["/budgets/nobody", { error: { message: "There is no budget of the id nobody." } }],
+  ])("has lists with an end: %s", async (path, body) => {
+    expect(await (await asking(await lying())(path)).json()).toMatchObject(body);
+  });
+
+  it("has periods with an end", async () => {
+    const ask = asking(await lying());
+    const { data, next } = (await (await ask("/budgets/team/periods?limit=1")).json()) as {
+      data: readonly object[];
+      next: number;
+    };
+    expect(data).toHaveLength(1);
+    expect(await (await ask(`/budgets/team/periods?limit=1&before=${next}`)).json()).toEqual({ data: [], next: null });
+    expect((await (await ask("/budgets/team/periods?format=csv")).text()).split("\r\n")).toHaveLength(3);
+  });
+
+  it("ends the loops of the library and of commands", async () => {
+    const quotas = await lying();
+    expect(await keyAdmin(quotas).list({ state: "revoked" })).toEqual([]);
+    expect(await everyPage((page) => quotas.listBudgets(page))).toHaveLength(2);
+    expect(await idsLike("nn", (page) => quotas.list(page))).toEqual(["anna"]);
+    const periods = [];
+    for await (const page of periodPagesOf(quotas, "team", {})) periods.push(...page);
+    expect(periods).toHaveLength(1);
+  });
+
+  it("ends also where two pages lead to each other", async () => {
+    let isFirst = false;
+    const { list, notes } = paging([]);
+    const rows = await everyPage(async () => {
+      await list();
+      isFirst = !isFirst;
+      return [{ id: isFirst ? "anna" : "ben" }];
+    });
+    expect([rows.length, notes.length]).toEqual([2, 3]);
+  });
+
+  it("reads no page of budgets twice to tell keys", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "b0", amount: 5 });
+    const keys = Array.from({ length: 40 }, (_, at) => ({ budget: `b${at}`, id: `k${at}` }));
+    const [report] = await quotas.listBudgets();
+    const full = Array.from({ length: 1_000 }, (_, at) => Object.assign({}, report, { id: `b${at}` }));
+    const { list, notes } = paging(full);
+    await quotas.add({ id: "k" });
+    const [key] = await quotas.list();
+    const told = keys.map((each) => Object.assign({}, key, each));
+    await asTold(told, { listBudgets: list });
+    expect(notes).toHaveLength(2);
   });
 });

@@ -1,13 +1,13 @@
 /** The operations on budgets and their periods. */
 
 import * as v from "valibot";
-import { given } from "../../model/json.ts";
 import type { BudgetReport } from "../../stores/budgets.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { MOST_LISTED } from "../../stores/durable.ts";
 import { noSuchBudget } from "../../stores/ledger.ts";
 import { budgetTold, listCsvParts, type PeriodTold } from "../answers.ts";
 import { inTurns } from "../columns.ts";
+import { periodPagesOf } from "../pages.ts";
 import { assertHasUnits, assertNewBudget, budgetIn } from "../possible.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
@@ -90,7 +90,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     answer: pageOf(BUDGET),
     async run({ store }, { query }) {
       const reports = (await store.listBudgets?.(query)) ?? [];
-      return paged(reports.map(budgetTold), query.limit, idIn);
+      return paged(reports.map(budgetTold), query, idIn);
     },
   }),
   operation({
@@ -143,15 +143,12 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       const { limit = isCsv ? MOST_LISTED : 100 } = query;
       const periods: PeriodTold[] = [];
       let next: number | null = null;
-      do {
-        const page: readonly PeriodTold[] = (
-          (await store.budgetPeriods?.(id, given({ before: next ?? before, limit }))) ?? []
-        ).map(budgetTold);
-        periods.push(...page);
+      for await (const page of periodPagesOf(store, id, { before, limit })) {
+        periods.push(...page.map(budgetTold));
         next = page.length === limit ? (page.at(-1)?.startsAt ?? null) : null;
         // A file has every period, unless its client has named a limit.
-        if (!isCsv || query.limit !== undefined) break;
-      } while (next !== null && periods.length < MOST_ROWS);
+        if (!isCsv || query.limit !== undefined || next === null || periods.length >= MOST_ROWS) break;
+      }
       if (!isCsv) return { body: { data: periods, next } };
       const fileName = `periods-${id.replaceAll(/[^\w.-]/g, "_").slice(0, LONGEST_FILE_NAME)}.csv`;
       const text = await inTurns(listCsvParts("periods", periods, currency, spreadsheet, clock.now()));

@@ -216,7 +216,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
         known.set(by, now);
         told.push(callTold(call, now));
       }
-      return paged(told, query.limit, ({ requestId }) => requestId, given({ errorCodes }));
+      return paged(told, query, ({ requestId }) => requestId, given({ errorCodes }));
     },
   }),
   operation({

@@ -131,7 +131,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       const listed = await desk.keys.list(query);
       if (listed.length === 0) await assertKnown(desk, given({ budget: query.budget }));
       // The cast is safe: a list of keys stays one.
-      return paged((await asTold(listed, desk.store)) as KeyShown[], query.limit, idIn);
+      return paged((await asTold(listed, desk.store)) as KeyShown[], query, idIn);
     },
   }),
   operation({

@@ -279,9 +279,16 @@ export interface Refused {
 export const refused = (status: number, message: string, data: Refused = {}): HTTPError =>
   new HTTPError({ status, message, data });
 
-export function paged<Row>(data: readonly Row[], limit: number, idIn: (row: Row) => string, more: object = {}): Told {
+/** Returns a page of a list. A page that ends where it should begin leads to no other: the list would have no end. */
+export function paged<Row>(
+  data: readonly Row[],
+  { after, before = after, limit }: { readonly after?: string; readonly before?: string; readonly limit: number },
+  idIn: (row: Row) => string,
+  more: object = {},
+): Told {
   const last = data.at(-1);
-  return { body: { data, next: last === undefined || data.length < limit ? null : idIn(last), ...more } };
+  const next = last === undefined || data.length < limit ? undefined : idIn(last);
+  return { body: { data, next: next === undefined || next === before ? null : next, ...more } };
 }
 
 /** Refuses an id that is taken with 409. Looks for the id only after the store has refused it: somebody may take it at any time. */

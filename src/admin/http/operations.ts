@@ -123,6 +123,6 @@ export const OPERATIONS: readonly Operation[] = [
       until: v.exactOptional(OF_QUERY),
     }),
     answer: pageOf(v.looseObject({ id: TEXT, at: UNITS, user: TEXT, action: TEXT })),
-    run: async ({ audit }, { query }) => paged(await audit.list(query), query.limit, idIn),
+    run: async ({ audit }, { query }) => paged(await audit.list(query), query, idIn),
   }),
 ];
