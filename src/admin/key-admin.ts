@@ -183,24 +183,49 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
     },
     async list(filter = {}) {
       assertOptions<KeyFilter>("list", filter, FILTER_SHAPES);
-      const { state, budget, metadata = {}, ...page } = filter;
-      const wanted = Object.entries(metadata);
-      if (state === undefined && budget === undefined && wanted.length === 0) return keys.list(page);
-      const now = clock.now();
-      const matches = (key: KeyReport): boolean =>
-        (state === undefined || stateOf(key, now) === state) &&
-        (budget === undefined || key.budget === budget) &&
-        wanted.every(([name, value]) => key.metadata?.[name] === value);
-      const { limit, after } = pageOf(page);
-      const found: KeyReport[] = [];
-      for await (const reports of pagesOf((next) => keys.list(next), after)) {
-        found.push(...reports.filter(matches));
-        if (found.length >= limit) break;
-      }
-      return found.slice(0, limit);
+      return (await keysWith(filter, keys, clock.now())).found;
     },
     usage,
   };
+}
+
+/** A page of the keys that match a filter. */
+interface FoundKeys {
+  readonly found: readonly KeyReport[];
+  /** The id behind which more keys may match. Undefined at the end of the list. */
+  readonly next?: string | undefined;
+}
+
+/**
+ * Finds keys by a filter.
+ *
+ * @param most The number of keys after which a search with conditions ends before its page is full. Default: any.
+ */
+export async function keysWith(
+  { state, budget, metadata = {}, ...page }: KeyFilter,
+  keys: Pick<KeyDirectory, "list">,
+  now: number,
+  most: number = Infinity,
+): Promise<FoundKeys> {
+  const wanted = Object.entries(metadata);
+  const { limit, after } = pageOf(page);
+  if (state === undefined && budget === undefined && wanted.length === 0) {
+    const reports = await keys.list(page);
+    return { found: reports, next: reports.length < limit ? undefined : reports.at(-1)?.id };
+  }
+  const matches = (key: KeyReport): boolean =>
+    (state === undefined || stateOf(key, now) === state) &&
+    (budget === undefined || key.budget === budget) &&
+    wanted.every(([name, value]) => key.metadata?.[name] === value);
+  const found: KeyReport[] = [];
+  let looked = 0;
+  for await (const reports of pagesOf((next) => keys.list(next), after)) {
+    found.push(...reports.filter(matches));
+    if (found.length >= limit) return { found: found.slice(0, limit), next: found[limit - 1]?.id };
+    looked += reports.length;
+    if (looked >= most) return { found, next: reports.at(-1)?.id };
+  }
+  return { found };
 }
 
 /**

@@ -13,7 +13,7 @@ interface Named {
 /** Lists keys or budgets in the order of their ids. */
 export type ListNamed = (page: { readonly after?: string; readonly limit: number }) => Promise<readonly Named[]>;
 
-/** The most keys or budgets that a text is compared with. */
+/** The most keys or budgets that a text of a command is compared with. */
 const MOST_COMPARED = 20_000;
 
 /** The most ids that a message lists. */
@@ -21,16 +21,18 @@ const MOST_IDS = 10;
 
 /**
  * Returns the ids of the keys or the budgets that a user means by a text: the id itself, or else all of that name, or else all of that
- * name in other letters of case, or else all with the text as a part of their names. Looks at the first 20,000.
+ * name in other letters of case, or else all with the text as a part of their names.
+ *
+ * @param most The number of keys or budgets that are looked at. Default: 20,000.
  */
-export async function idsLike(text: string, list: ListNamed): Promise<readonly string[]> {
+export async function idsLike(text: string, list: ListNamed, most: number = MOST_COMPARED): Promise<readonly string[]> {
   const lower = text.toLowerCase();
   const found: Named[] = [];
   let compared = 0;
   for await (const page of pagesOf(list)) {
     found.push(...page.filter(({ id, name }) => id === text || name.toLowerCase().includes(lower)));
     compared += page.length;
-    if (page.length < MOST_LISTED || compared >= MOST_COMPARED) break;
+    if (page.length < MOST_LISTED || compared >= most) break;
   }
   const steps: readonly ((item: Named) => boolean)[] = [
     ({ id }) => id === text,
@@ -53,9 +55,9 @@ export async function idNear(text: string, list: ListNamed): Promise<string | un
   return page.find(({ id, name }) => id === near || name === near)?.id;
 }
 
-/** Returns at most three ids that a user probably meant by an unknown id. A list that fails has none. */
-export async function idsMeant(text: string, list: ListNamed): Promise<readonly string[]> {
-  const ids = await idsLike(text, list).catch(() => []);
+/** Returns at most three ids that a user probably meant by an unknown id. A list that fails has none. Takes the `most` of `idsLike`. */
+export async function idsMeant(text: string, list: ListNamed, most?: number): Promise<readonly string[]> {
+  const ids = await idsLike(text, list, most).catch(() => []);
   const near = ids.length === 0 ? await idNear(text, list).catch(() => undefined) : undefined;
   return ids.length > 3 ? [] : [...ids, ...(near === undefined ? [] : [near])];
 }

@@ -84,6 +84,54 @@ const paging = <Row>(page: readonly Row[], notes: string[] = []) => ({
   },
 });
 
+/** A store of 25,000 keys, every 9,000th of which is paused. Notes the pages that are read. */
+const many = async (): Promise<{ quotas: Quotas; reads: unknown[] }> => {
+  await stores.ports.quotas.add({ id: "one" });
+  const [one] = await stores.ports.quotas.list();
+  const keys = Array.from({ length: 25_000 }, (_, at) =>
+    Object.assign({}, one, { id: `k${String(at).padStart(5, "0")}`, paused: at % 9_000 === 8_999 }),
+  );
+  const reads: unknown[] = [];
+  const list: Quotas["list"] = async ({ after = "", limit = 100 } = {}) => {
+    reads.push(after);
+    const from = after === "" ? 0 : Number(after.slice(1)) + 1;
+    return keys.slice(from, from + limit);
+  };
+  return { quotas: quotasWith({ list }), reads };
+};
+
+describe("a store of many keys", () => {
+  it("is searched in several requests, and lets other work run meanwhile", async () => {
+    const { quotas, reads } = await many();
+    const ask = asking(quotas);
+    turns = 0;
+    const found: string[] = [];
+    const pages: (string | null)[] = [];
+    for (let after: string | null = ""; after !== null && pages.length < 9;) {
+      const page = (await (await ask(`/keys?state=paused&after=${after}`)).json()) as {
+        readonly data: readonly { readonly id: string }[];
+        readonly next: string | null;
+      };
+      found.push(...page.data.map(({ id }) => id));
+      pages.push((after = page.next));
+    }
+    expect(found).toEqual(["k08999", "k17999"]);
+    expect(pages).toEqual(["k09999", "k19999", null]);
+    expect(reads.length).toBeLessThan(30);
+    expect(turns).toBeGreaterThanOrEqual(20);
+    expect(await keyAdmin(quotas).list({ state: "paused" })).toHaveLength(2);
+  });
+
+  it.each([["/keys/nobody"], ["/usage?key=nobody"], ["/calls?key=nobody"]])(
+    "is not searched as a whole for an id like an unknown one: %s",
+    async (path) => {
+      const { quotas, reads } = await many();
+      expect((await asking(quotas, { calls: stores.calls })(path)).status).toBeGreaterThanOrEqual(404);
+      expect(reads.length).toBeLessThan(4);
+    },
+  );
+});
+
 /** A store whose lists begin anew each time. */
 const lying = async (): Promise<Quotas> => {
   const { quotas } = stores.ports;

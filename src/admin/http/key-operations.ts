@@ -8,8 +8,8 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport, MOST_LISTED, revokedKey } from "../../stores/durable.ts";
 import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
 import { asTold, keyMade } from "../answers.ts";
-import { type IssuedKey, withoutNulls } from "../key-admin.ts";
-import { isRevokedAlready, KEY_STATES, type KeyShown } from "../key-state.ts";
+import { type IssuedKey, keysWith, withoutNulls } from "../key-admin.ts";
+import { isRevokedAlready, KEY_STATES } from "../key-state.ts";
 import { isLimitedWithout, metadataDoubt, revokedInWords, unlimitedInWords, unlimitedWithout } from "../much.ts";
 import { assertHasQuota, assertLacksQuota, assertNewKey } from "../possible.ts";
 import { expects, tagOf } from "./edit.ts";
@@ -22,12 +22,10 @@ import {
   type Desk,
   elsewhere,
   ID,
-  idIn,
   NEW_ID,
   type Operation,
   operation,
   PAGE,
-  paged,
   pageOf,
   refused,
   SOME_UNITS,
@@ -113,13 +111,16 @@ const entryOf = (written: string): [name: string, text: string] => {
   return [written.slice(0, at), written.slice(at + 1)];
 };
 
+/** The most keys that a request of a filtered list looks at: a page may have fewer keys than its limit, or none, and a next page. */
+const MOST_SEARCHED = 10_000;
+
 export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     operationId: "listKeys",
     method: "GET",
     path: "/keys",
     about:
-      "Lists keys in the order of their ids. `models` is null for every model. `left` is what the calls of a key can still use, of its own quota and the budgets above it; null for a key that is unlimited or revoked. `usedUp` says whether a key with nothing left has used up its own quota or a budget. Without a quota of its own, its `granted` and `available` are null.",
+      "Lists keys in the order of their ids. A request with filters looks at 10,000 keys: its page may have fewer keys than `limit`, or none, and a `next`. `models` is null for every model. `left` is what the calls of a key can still use, of its own quota and the budgets above it; null for a key that is unlimited or revoked. `usedUp` says whether a key with nothing left has used up its own quota or a budget. Without a quota of its own, its `granted` and `available` are null.",
     query: v.strictObject({
       ...PAGE,
       state: v.exactOptional(v.picklist(KEY_STATES)),
@@ -128,10 +129,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     }),
     answer: pageOf(KEY),
     async run(desk, { query }) {
-      const listed = await desk.keys.list(query);
-      if (listed.length === 0) await assertKnown(desk, given({ budget: query.budget }));
-      // The cast is safe: a list of keys stays one.
-      return paged((await asTold(listed, desk.store)) as KeyShown[], query, idIn);
+      const { found, next } = await keysWith(query, desk.store, desk.clock.now(), MOST_SEARCHED);
+      if (found.length === 0) await assertKnown(desk, given({ budget: query.budget }));
+      const data = await asTold(found, desk.store);
+      return { body: { data, next: next === undefined || next === query.after ? null : next } };
     },
   }),
   operation({

@@ -306,6 +306,9 @@ export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promi
 const A_SECRET =
   'This is the secret of a key, not an id. If others may have it, POST /secrets/remove and "polygate keys remove-secret" remove it.';
 
+/** The most keys or budgets that an unknown id is compared with: a request that is refused must cost little. */
+const MOST_COMPARED = 2_000;
+
 /** Adds to the sentence about an unknown key or budget the ids that were probably meant: people know names. */
 export async function withIdsMeant({ keys, store }: Desk, message: string): Promise<string> {
   for (const [beginning, list] of [
@@ -314,7 +317,7 @@ export async function withIdsMeant({ keys, store }: Desk, message: string): Prom
   ] as const satisfies readonly (readonly [string, ListNamed])[]) {
     const text = unknownIdIn(message, beginning);
     if (text !== undefined && masked(text) !== text) return `${message} ${A_SECRET}`;
-    const ids = text === undefined ? [] : await idsMeant(text, list);
+    const ids = text === undefined ? [] : await idsMeant(text, list, MOST_COMPARED);
     if (ids.length > 0) return `${message} Did you mean ${ids.map(oneLine).join(" or ")}?`;
   }
   return message;
@@ -346,7 +349,7 @@ export async function assertKnown(
     if (!id || (await has(id))) continue;
     if (((await desk.calls?.usage({ [name]: id }))?.total.calls ?? 0) > 0) continue;
     const isSecret = masked(id) !== id;
-    const ids = isSecret ? [] : await idsLike(id, list);
+    const ids = isSecret ? [] : await idsLike(id, list, MOST_COMPARED);
     const hint = isSecret ? ` ${A_SECRET}` : ids.length > 0 ? ` Did you mean ${idsInWords(ids)}?` : "";
     throw refused(404, `No ${noun} has the id ${id}.${hint}`);
   }
