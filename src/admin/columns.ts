@@ -189,11 +189,12 @@ function totalOf({ name }: Pick<Column<never>, "name">, table: readonly (readonl
 
 /**
  * Writes a text on one line, and quotes it where needed. Spreadsheets run a cell that begins with one of these characters, also in full
- * width, and also after spaces and invisible characters. Some split cells at semicolons, and ignore quotes in the middle of a line.
+ * width, and also after spaces and invisible characters. Some split cells at commas or semicolons where the file has the other one, and ignore
+ * quotes in the middle of a line.
  */
 function cellOf(text: string): string {
   const line = oneLine(text);
-  const harmless = line.replaceAll(/(?<=^|;)(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
+  const harmless = line.replaceAll(/(?<=^|[,;])(?=[\s\p{C}"]*[=+\-@|%\uFF0B\uFF0D\uFF1D\uFF20])/gu, "'");
   return /[",;]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 

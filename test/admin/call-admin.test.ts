@@ -8,6 +8,7 @@ import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
 import { usageText } from "../../src/admin/usage-table.ts";
 import { toGatewayError } from "../../src/errors.ts";
 import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
+import { given } from "../../src/model/json.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { relay, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
@@ -79,6 +80,12 @@ describe("usageCsv", () => {
     expect(line).toMatch(/^"Größe, 2;'=1";2026-10-01;2026-10-31;each budget's own or the gateway's;12,500000;USD;1;0;/);
     // A cell that would run after a semicolon is a text in any case.
     expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",2026-10-01,2026-10-31,,12\.500000,USD,/);
+    // As is one that would run after a comma or a tab.
+    const split = ["x,=HYPERLINK(A1),y", "x;+1", "x\t=1", 'x,"@SUM(1)', "x, -1"].map((model) => ({ ...SUMS, model }));
+    for (const spreadsheet of [undefined, "excel", "excel-europe"] as const)
+      expect(usageCsv({ ...report, rows: split }, given({ spreadsheet })).replaceAll(/"(?=")/g, "")).not.toMatch(
+        /[,;\t][\s"]*[=+@-]/,
+      );
     expect(() => usageCsv(report, { spreadsheet: "lotus" as never })).toThrow("spreadsheet must be");
   });
 
