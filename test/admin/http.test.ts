@@ -1312,13 +1312,15 @@ describe("recorded calls", () => {
       total: { calls: 3, units: used },
     });
     expect((await ask("GET", "/usage?by=key&charged=false")).body).toMatchObject({ rows: [{ key: "poor" }, {}] });
-    for (const format of ["json", "csv"])
-      expect(await ask("GET", `/usage?currency=eur&format=${format}`)).toMatchObject({
+    for (const path of ["/usage", "/budgets/company/periods"].flatMap((path) =>
+      ["json", "csv"].map((format) => `${path}?currency=eur&format=${format}`),
+    ))
+      expect(await ask("GET", path)).toMatchObject({
         status: 400,
         body: {
           error: {
             message: expect.stringMatching(
-              /^The latest call is recorded in USD, not EUR: req_\w+, at 20\S+Z, of the model \S+\. For a report in USD, leave out currency\.$/,
+              /^The latest call is recorded in USD, not EUR: req_\w+, at 20\S+Z, of the model \S+\. For amounts in USD, write currency=usd\.$/,
             ),
           },
         },

@@ -12,6 +12,7 @@ import { assertHasUnits, assertNewBudget, budgetIn } from "../possible.ts";
 import { expects, tagOf } from "./edit.ts";
 import {
   assertAmount,
+  assertSameCurrency,
   elsewhere,
   FILE,
   ID,
@@ -137,8 +138,10 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     asCsv: true,
     query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: v.exactOptional(SIZE), ...FILE }),
     answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(UNITS) }),
-    async run({ store, clock }, { id, query, accept }) {
+    async run(desk, { id, query, accept }) {
+      const { store, clock } = desk;
       const { before, currency, spreadsheet } = query;
+      await assertSameCurrency(desk, currency);
       const isCsv = wantsCsv(query, accept);
       const { limit = isCsv ? MOST_LISTED : 100 } = query;
       const periods: PeriodTold[] = [];

@@ -19,7 +19,6 @@ import {
   type CallReason,
   inCurrency,
   nextSteps,
-  ofOtherCurrency,
   reasonsOf,
   usageCsvParts,
 } from "../call-admin.ts";
@@ -27,6 +26,7 @@ import { inTurns } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import {
   assertKnown,
+  assertSameCurrency,
   type Desk,
   FILE,
   OF_QUERY,
@@ -170,9 +170,8 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       const isCsv = wantsCsv(query, accept);
       const asked = { ...rest, ...daysIn(query, desk.clock.now()) };
       const { limit = isCsv ? MOST_ROWS : 1_000, offset = 0 } = asked;
-      const recorded = await recordedIn(desk).usage({ ...asked, limit });
-      await assertSameCurrency(recordedIn(desk), recorded.currency, currency);
-      const report = inCurrency(recorded, currency);
+      await assertSameCurrency(desk, currency);
+      const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
       if (report.total.calls === 0) await assertKnown(desk, query);
       const isLast = report.rows.length < limit || asked.by === undefined;
       if (!isCsv) return { body: { ...report, next: isLast ? null : offset + limit } };
@@ -233,20 +232,6 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     },
   }),
 ];
-
-/**
- * Refuses a currency that is not that of the latest call, as the command line does with --json: neither JSON nor CSV has a place for a note, and
- * the money would be wrong.
- */
-async function assertSameCurrency(
-  calls: CallAdmin,
-  recorded: string | undefined,
-  given: string | undefined,
-): Promise<void> {
-  if (given === undefined || recorded === undefined || given === recorded) return;
-  const [latest] = await calls.list({ limit: 1 });
-  if (latest) throw refused(400, `${ofOtherCurrency(latest, given)} For a report in ${recorded}, leave out currency.`);
-}
 
 /** The calls of the host, in operations that need them. */
 function recordedIn({ calls }: Desk): CallAdmin {

@@ -13,7 +13,7 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import { notedCurrency } from "../../stores/noted-currency.ts";
-import type { CallAdmin } from "../call-admin.ts";
+import { type CallAdmin, ofOtherCurrency } from "../call-admin.ts";
 import { masked } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
@@ -263,6 +263,19 @@ export async function currencyOf({ audit, calls, clock, gateway }: Desk): Promis
   // Calls that were recorded without a currency are counted in units.
   const { currency } = call ?? gateway ?? { currency: await readSoon(notedCurrency(audit), CURRENCY_MS, clock) };
   return currency;
+}
+
+/**
+ * Refuses a currency that is not that of the latest call, as the command line does with --json: neither JSON nor CSV has a place for a note, and
+ * the money would be wrong.
+ */
+export async function assertSameCurrency({ calls }: Desk, given: string | undefined): Promise<void> {
+  if (given === undefined) return;
+  const [latest] = (await calls?.list({ limit: 1 })) ?? [];
+  if (latest?.currency === undefined || latest.currency === given) return;
+  const { currency } = latest;
+  const help = `For amounts in ${currency}, write currency=${currency.toLowerCase()}.`;
+  throw refused(400, `${ofOtherCurrency(latest, given)} ${help}`);
 }
 
 /** The fields of a refusal beside its message. */
