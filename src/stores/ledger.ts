@@ -429,7 +429,8 @@ export const assertKeyChanges = (changes: unknown): void =>
 /** Returns a key after its changes. Throws a RangeError for a wrong value. */
 export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
   const { name = key.name, expiresAt = key.expiresAt, models: changed, metadata: entries = {} } = changes;
-  assertExpiry(expiresAt);
+  // A key of an earlier version may have an expiry that is wrong now.
+  if (expiresAt !== key.expiresAt) assertExpiry(expiresAt);
   const models = changed === undefined ? modelsOf(key) : (changed ?? undefined);
   const metadata = Object.fromEntries(
     Object.entries({ ...key.metadata, ...entries }).filter((entry): entry is [string, string] => entry[1] !== null),
@@ -445,9 +446,10 @@ export const modelsOf = ({
 }: Pick<ApiKey, "modelLimits" | "modelLimitsEnabled">): readonly string[] | undefined =>
   modelLimitsEnabled ? Object.keys(modelLimits) : undefined;
 
-/** Throws a RangeError unless the value is a Unix time in whole seconds. */
+/** Throws a RangeError unless the value is a Unix time in whole seconds, or 0 or -1 for never. */
 export function assertExpiry(expiresAt: number): void {
   if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
+  if (expiresAt < -1) throw new RangeError("expiresAt must not be below 0, except -1, which never expires as 0 does.");
   if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
 }
 

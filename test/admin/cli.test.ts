@@ -483,6 +483,10 @@ describe("polygate keys", () => {
     const many = ["--metadata", "team=a", "--metadata", "plan=free"];
     await run("", "create", "--id", "team", "--granted", "9", "--models", "small", ...many);
     await run(JSON.stringify({ id: "other", expiresAt: Date.UTC(2020, 0, 1) / 1_000 }), "import");
+    for (const option of ["--dry-run", "--update"])
+      await expect(run(JSON.stringify({ id: "other", expiresAt: -2 }), "import", option)).rejects.toThrow(
+        "line 1: expiresAt must not be below 0, except -1",
+      );
     await run("", "update", "team", "--name", "Team", "--models", "*", "--metadata", "plan=", "--metadata", "x=a=b");
     const [report = ""] = await run("", "lower", "team", "4", "--json");
     const metadata = { team: "a", x: "a=b" };

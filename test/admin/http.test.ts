@@ -667,10 +667,15 @@ describe("adminHandler", () => {
       ["PATCH", "/keys/team"],
       ["POST", "/keys/team/secrets"],
     ] as const)
-      expect(await ask(method, path, { expiresAt: 1_000 })).toMatchObject({
-        status: 400,
-        body: { error: { message } },
-      });
+      for (const [expiresAt, told] of [
+        [1_000, message],
+        [-1_700_000_000, "expiresAt must not be below 0, except -1, which never expires as 0 does."],
+      ] as const)
+        expect(await ask(method, path, { expiresAt })).toMatchObject({
+          status: 400,
+          body: { error: { message: told } },
+        });
+    expect((await ask("GET", "/keys/team")).body).toMatchObject({ expiresAt: 0, secrets: 1 });
     expect((await ask("PATCH", "/keys/old", { expiresAt: 1_000, name: "Old" })).body).toMatchObject({ name: "Old" });
     for (const expiresAt of [0, 32_503_680_000])
       expect((await ask("PATCH", "/keys/old", { expiresAt })).body).toMatchObject({ expiresAt });

@@ -11,6 +11,7 @@ import {
   type QuotaStore,
 } from "../../src/index.ts";
 import type { DurableQuotaStore, Retention } from "../../src/stores/durable.ts";
+import { changedKeyOf } from "../../src/stores/ledger.ts";
 import { manualClock } from "../../src/testing/laws/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
 import { databases, emptied, sqliteInMemory, type TestPlace } from "../stores/sql/databases.ts";
@@ -74,6 +75,18 @@ const stores: readonly {
 ];
 
 const secretOf = (apiKey: string): string => apiKey.replace(/^sk-/, "");
+
+it("a key of an earlier version with an expiry that is wrong now can still be renamed", () => {
+  const key = {
+    id: "old",
+    name: "Old",
+    unlimited: true,
+    modelLimits: {},
+    modelLimitsEnabled: false,
+    expiresAt: -1_700_000_000,
+  };
+  expect(changedKeyOf(key, { name: "New", expiresAt: key.expiresAt })).toMatchObject({ ...key, name: "New" });
+});
 
 describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
   describe.skipIf(!available)("when it answers", () => {
@@ -390,6 +403,8 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       [{ name: "x".repeat(1_001) }, /at most 1,000 characters/],
       [{ expiresAt: 1.5 }, /whole seconds/],
       [{ expiresAt: Date.now() }, /not in milliseconds/],
+      [{ expiresAt: -2 }, /must not be below 0, except -1/],
+      [{ expiresAt: Number.MIN_SAFE_INTEGER }, /must not be below 0, except -1/],
       [{ metadata: { "a b": "x" } }, /"a b" is no name of metadata/],
       [{ metadata: { ["__proto__"]: "x" } }, /"__proto__" is no name of metadata/],
       [{ metadata: { a: "x".repeat(513) } }, /at most 512 characters/],
@@ -400,6 +415,17 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       await expect(admin.update("team", changes)).rejects.toThrow(message);
       await expect(admin.create(changes)).rejects.toThrow(message);
       expect(await admin.list()).toMatchObject([{ id: "team", name: "team", expiresAt: 0, metadata: { a: "1" } }]);
+    });
+
+    it("takes -1 for a key and a secret that never expire, and no other time below 0", async () => {
+      const { store, keys } = opened;
+      const admin = keyAdmin(keys);
+      const { id } = await admin.create({ expiresAt: -1 });
+      expect((await admin.update(id, { expiresAt: -1 })).expiresAt).toBe(-1);
+      await expect(admin.addSecret(id, { expiresAt: -2 })).rejects.toThrow("must not be below 0, except -1");
+      const { apiKey } = await admin.addSecret(id, { expiresAt: -1 });
+      expect(await store.find(secretOf(apiKey))).toMatchObject({ id, expiresAt: -1 });
+      expect(await admin.usage(id)).toMatchObject({ secrets: 2 });
     });
 
     it("adds a second secret with an end, and removes one", async () => {

@@ -57,6 +57,7 @@ describe("memoryQuotaStore, beyond the port", () => {
     [1.5, "whole seconds"],
     [Number.NaN, "whole seconds"],
     [Number.POSITIVE_INFINITY, "whole seconds"],
+    [-1_700_000_000, "must not be below 0, except -1"],
     [1_700_000_000_000, "in seconds, not in milliseconds"],
   ])("takes no key whose end is %d", (expiresAt, told) => {
     expect(() => opened({ apiKey: "one", expiresAt })).toThrow(told);
