@@ -4,6 +4,7 @@ import { type ExpressionBuilder, type Selectable, sql } from "kysely";
 import { given, parseJson } from "../../model/json.ts";
 import { moneyIn } from "../../model/money.ts";
 import { assertOptions } from "../../options.ts";
+import { nextIteration } from "../../ports/clock.ts";
 import {
   assertCallFilter,
   assertUsageQuery,
@@ -126,9 +127,16 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     .$if(charged === true, (rows) => rows.having(sql<number>`SUM(${sql.ref("units")})`, ">", 0));
   const ordered = refs.reduce((query, ref) => query.orderBy(ref), grouped.limit(limit).offset(offset));
   const rows = await access.all(ordered);
-  const told = rows.map((row) => ({ ...columnsOf(row, by), ...sumsOf(row, currency) }));
+  const told: UsageRow[] = [];
+  for (const [at, row] of rows.entries()) {
+    if (at % ROWS_OF_TURN === ROWS_OF_TURN - 1) await nextIteration();
+    told.push({ ...columnsOf(row, by), ...sumsOf(row, currency) });
+  }
   return { by: named, rows: await withNames(access, told, named), ...ofAll };
 }
+
+/** The rows that are told before other work runs. */
+const ROWS_OF_TURN = 1_000;
 
 /** The month of a row's day. */
 const MONTH = sql<string>`SUBSTR(${sql.ref("day")}, 1, 7)`;
@@ -206,6 +214,8 @@ async function rowsById<Row extends { readonly id: string }>(
 ): Promise<ReadonlyMap<string, Row>> {
   const [found, all] = [new Map<string, Row>(), Array.from(new Set(ids))];
   for (let at = 0; at < all.length; at += MOST_IDS) {
+    // The queries of SQLite wait for nothing.
+    if (at > 0) await nextIteration();
     for (const row of await access.all(query(all.slice(at, at + MOST_IDS)))) found.set(row.id, row);
   }
   return found;

@@ -174,6 +174,29 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(await log.find("nobody")).toBeUndefined();
   });
 
+  it("lets other work run while it sums up many rows", async () => {
+    const own = await database.place();
+    const log = sqlCallLog(own.options);
+    for (let at = 0; at < 1_600; at++) {
+      const key = { id: `many-${at}`, name: "n", budget: undefined, metadata: undefined };
+      log.onCall(recordOf(`many-${at}`, { key }));
+    }
+    await log.onCall.flush();
+    let turns = 0;
+    let turning: NodeJS.Immediate | undefined;
+    const turn = (): void => {
+      turns++;
+      turning = setImmediate(turn);
+    };
+    turn();
+    const { rows } = await log.usage({ by: ["key"], limit: 2_000 });
+    clearImmediate(turning);
+    await own.remove();
+    expect(rows).toHaveLength(1_600);
+    // Another one for the rows after the first 1,000, and three for the names of 1,600 keys.
+    expect(turns).toBeGreaterThanOrEqual(5);
+  });
+
   it("counts a call once, however often it is told", async () => {
     const [one, other] = [logAt(), logAt()];
     const id = await newKey();
