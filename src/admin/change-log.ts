@@ -25,8 +25,11 @@ export interface Change extends Pick<AuditEntry, "user" | "action"> {
   readonly fields?: Fields;
   /** Former values that the store does not tell, such as the currency of earlier amounts. */
   readonly former?: Fields;
-  /** True for an edit that is refused when somebody has changed what its user has seen. The log leaves out the fields that stay. */
-  readonly isTagged?: boolean;
+  /**
+   * Set for an edit that is refused when somebody has changed what its user has seen: returns true for that state of the key or the budget. The
+   * log leaves out the fields that stay.
+   */
+  readonly isSeen?: (state: object) => boolean;
 }
 
 /** Reads the end of a change. */
@@ -46,16 +49,16 @@ const MOST_FORMER = 64 * 1024;
 /** Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted. */
 export async function withLog<Made>(
   log: ChangeLog,
-  { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isTagged = false }: Change,
+  { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isSeen }: Change,
   make: () => Promise<Made>,
   { idOf, reasonOf }: Ends<Made>,
 ): Promise<Made> {
   const { audit, store, clock, onFailure } = log;
   const id = crypto.randomUUID();
   // A store that is away makes no change, and the log still has the attempt.
-  const before = await readSoon(fieldsBefore(store, action, target), FORMER_MS, clock);
-  // Without the tag of what its user has seen, an edit may undo a change that is made just now: log all of its fields.
-  const changes = isTagged && before ? changedFields(fields, before) : fields;
+  const before = await readSoon(fieldsBefore(store, action, target, isSeen), FORMER_MS, clock);
+  // Without the tag of this very state, an edit may undo a change that is made just now: log all of its fields.
+  const changes = isSeen && before ? changedFields(fields, before) : fields;
   // The store looks once more whether somebody has changed what the user has seen.
   if (before && Object.keys(changes).length === 0) return make();
   const former = { ...(before && namedIn(changes, before)), ...known };
@@ -123,19 +126,29 @@ const withoutSecrets = <Noted extends object>(noted: Noted): Noted =>
 /** Returns a text for people without the secrets of keys. */
 export const masked = (text: string): string => surelyMasked(text.replaceAll(LIKE_SECRET, "sk-…"));
 
-/** Reads the fields that edits name, as they are before an edit. Returns undefined for other changes, and for what is no such field. */
-async function fieldsBefore(store: Store, action: string, id: string | undefined): Promise<Fields | undefined> {
+/**
+ * Reads the fields that edits name, as they are before an edit. Returns undefined for other changes, for what is no such field, and for a state
+ * that the user of the edit has not seen.
+ */
+async function fieldsBefore(
+  store: Store,
+  action: string,
+  id: string | undefined,
+  isSeen: Seen = () => true,
+): Promise<Fields | undefined> {
   const read = id === undefined ? undefined : EDITS.get(action);
-  const fields = read && (await read(store, id ?? ""));
+  const fields = read && (await read(store, id ?? "", isSeen));
   if (!fields) return undefined;
   // The store of a host may tell anything. The text is what the log can keep.
   const text = JSON.stringify(fields);
   return text.length > MOST_FORMER ? undefined : (parseJson(text) as Fields);
 }
 
-async function keyBefore(store: Store, id: string): Promise<Fields | undefined> {
+type Seen = NonNullable<Change["isSeen"]>;
+
+async function keyBefore(store: Store, id: string, isSeen: Seen): Promise<Fields | undefined> {
   const key = await store.report(id);
-  return key && fieldsOf(key);
+  return key && isSeen(key) ? fieldsOf(key) : undefined;
 }
 
 /** Returns the fields of a key that an edit can name. */
@@ -144,9 +157,9 @@ export function fieldsOf(key: KeyReport): Fields {
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
 
-async function budgetBefore(store: Store, id: string): Promise<Fields | undefined> {
+async function budgetBefore(store: Store, id: string, isSeen: Seen): Promise<Fields | undefined> {
   const budget = await store.budgetReport?.(id);
-  return budget && { name: budget.name, amount: budget.amount, granted: budget.granted };
+  return budget && isSeen(budget) ? { name: budget.name, amount: budget.amount, granted: budget.granted } : undefined;
 }
 
 /** The edits, which change fields of a key or a budget. */

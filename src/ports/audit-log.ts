@@ -18,8 +18,8 @@ export interface AuditEntry {
   readonly changes?: Readonly<Record<string, unknown>>;
   /**
    * The values that the fields of `changes` had just before an edit, with null for none. For `units`, which are added or taken, it is
-   * `granted`. Absent for other changes, and when the store did not tell them. A command that corrects the `currency` of earlier amounts
-   * adds that currency: then all amounts count in the new one.
+   * `granted`. Absent for other changes, when the store did not tell them, and when `If-Match` had the tag of another state. A command that
+   * corrects the `currency` of earlier amounts adds that currency: then all amounts count in the new one.
    */
   readonly former?: Readonly<Record<string, unknown>>;
 }

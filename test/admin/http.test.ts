@@ -237,7 +237,8 @@ describe("adminHandler", () => {
     const { body } = await ask("GET", "/audit?target=team&action=keys.update");
     expect(body["data"]).toMatchObject([
       { changes: { granted: null }, former: { granted: 5 }, state: "done" },
-      { changes: { granted: null }, former: { granted: 5 }, state: "refused" },
+      // The state of the tag was another one.
+      { changes: { granted: null }, state: "refused" },
       { changes: { granted: 5 }, former: { granted: null }, state: "done" },
     ]);
   });
@@ -2071,6 +2072,48 @@ describe("the log of changes", () => {
       expect((await ask("PATCH", "/keys/team", { name: "Team" }, headers)).body).toMatchObject({ name: "Team" });
       expect((await audit.list({ limit: 1 }))[0]).toMatchObject({ changes: { name: "Team" } });
     }
+  });
+
+  // The edit has the tag of a state that another user makes at the given moment, and it ends in the state that was there before.
+  const both = [
+    ["/keys/team", { granted: 7 }, { granted: null }],
+    ["/budgets/all", { amount: 7 }, { amount: 900_000_000 }],
+  ] as const;
+  const edits = both.flatMap(([path, other, edit]) =>
+    (["the state was read", "the log has read the state"] as const).map(
+      (moment) => [path, moment, other, edit] as const,
+    ),
+  );
+  it.each(edits)("has no gap for an edit of %s whose state comes after %s", async (path, moment, other, edit) => {
+    const ask = asking();
+    const { quotas } = stores.ports;
+    const isKey = path === "/keys/team";
+    await quotas.add({ id: "team" });
+    await quotas.addBudget({ id: "all", amount: 900_000_000 });
+    await ask("PATCH", path, other, { confirm: "true" });
+    const tag = (await ask("GET", path)).headers.get("etag") ?? "";
+    await ask("PATCH", path, edit, { confirm: "true" });
+    const { next: _next, data: earlier } = (await ask("GET", "/audit")).body as { next: null; data: object[] };
+    const change = async (): Promise<void> => {
+      await (isKey ? quotas.update("team", { granted: 7 }) : quotas.updateBudget("all", { amount: 7 }));
+    };
+    const isRead = moment === "the log has read the state";
+    const verb = isRead ? (isKey ? "report" : "budgetReport") : isKey ? "update" : "updateBudget";
+    // The cast is safe: the spy calls the verb with its own arguments.
+    const spied = quotas as unknown as Record<string, (...args: readonly unknown[]) => Promise<unknown>>;
+    const run = spied[verb]?.bind(quotas);
+    vi.spyOn(spied, verb).mockImplementationOnce(async (...args) => {
+      if (!isRead) await change();
+      const answer = await run?.(...args);
+      if (isRead) await change();
+      return answer;
+    });
+    const { status } = await ask("PATCH", path, edit, { "if-match": tag, "x-user": "mallory" });
+    const { data } = (await ask("GET", "/audit")).body as { data: object[] };
+    expect(status).toBe(isRead ? 428 : 412);
+    expect(data.length).toBe(earlier.length + 1);
+    expect(data[0]).toMatchObject({ user: "mallory", changes: edit, state: "refused" });
+    expect(data[0]).not.toHaveProperty("former");
   });
 
   it("leaves out the fields of an edit that stay as they are", async () => {

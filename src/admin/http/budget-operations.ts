@@ -161,7 +161,7 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
   operation({
     operationId: "updateBudget",
     method: "PATCH",
-    conditional: true,
+    tagOf: tagOfBudget,
     path: "/budgets/:id",
     about: "Changes the name or the amount of a budget. What is not named stays; an amount may be below what is used.",
     action: "budgets.update",
@@ -173,8 +173,10 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     async run(desk, { id, body, isConfirmed, ifMatch }) {
       const { amount } = body;
       const expected = expects(ifMatch, tagOfBudget);
-      const before = amount === undefined ? undefined : await desk.store.budgetReport?.(id);
-      if (amount !== undefined && before && expected.holds(before))
+      const before = await desk.store.budgetReport?.(id);
+      if (!before) throw noSuchBudget(id);
+      expected.assert(before, `The budget ${id}`);
+      if (amount !== undefined)
         await assertAmount(desk, { isConfirmed }, "amount", body, { amount, before }, () => budgetIn(desk.store, id));
       return expected.in(async () => tellBudget(id, await desk.store.updateBudget?.(id, body, expected.holds)));
     },
@@ -227,4 +229,6 @@ function tellBudget(id: string, report: BudgetReport | undefined): Told {
   return { body: budgetTold(report), tag: tagOfBudget(report) };
 }
 
-const tagOfBudget = ({ name, amount }: BudgetReport): string => tagOf([name, amount]);
+function tagOfBudget({ name, amount }: BudgetReport): string {
+  return tagOf([name, amount]);
+}

@@ -2,6 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { changedMeanwhile } from "../../stores/ledger.ts";
 import { type Told, refused } from "./operation.ts";
 
 export const tagOf = (fields: unknown): string =>
@@ -16,16 +17,31 @@ const tagsIn = (ifMatch: string): readonly string[] =>
       .replace(/-(?:gzip|br|zstd)"$/, '"'),
   );
 
+/** True for an `If-Match` that names a state: the header may also ask for any state, with `*`. */
+export const isTag = (ifMatch: string | undefined): ifMatch is string => ifMatch !== undefined && ifMatch !== "*";
+
+/** True when an `If-Match` has the tag of a state. */
+export const hasTag = (ifMatch: string, tag: string): boolean => tagsIn(ifMatch).includes(tag);
+
 /** Holds a change to the state that its user has seen. */
 export function expects<Seen>(
   ifMatch: string | undefined,
   tagOfSeen: (seen: Seen) => string,
-): { readonly holds: (seen: Seen) => boolean; readonly in: (change: () => Promise<Told>) => Promise<Told> } {
+): {
+  readonly holds: (seen: Seen) => boolean;
+  /** Refuses an edit of another state at once. Nothing is asked about it, and it may be the state of the tag a moment later. */
+  readonly assert: (seen: Seen, what: string) => void;
+  readonly in: (change: () => Promise<Told>) => Promise<Told>;
+} {
   let isStale = false;
+  const holds = (seen: Seen): boolean => {
+    isStale = isTag(ifMatch) && !hasTag(ifMatch, tagOfSeen(seen));
+    return !isStale;
+  };
   return {
-    holds: (seen) => {
-      isStale = ifMatch !== undefined && ifMatch !== "*" && !tagsIn(ifMatch).includes(tagOfSeen(seen));
-      return !isStale;
+    holds,
+    assert: (seen, what) => {
+      if (!holds(seen)) throw refused(412, changedMeanwhile(what).message);
     },
     in: async (change) => {
       try {

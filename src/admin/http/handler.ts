@@ -42,6 +42,7 @@ import { callAdmin } from "../call-admin.ts";
 import { masked, withLog } from "../change-log.ts";
 import { assertKeyDirectory } from "../key-admin.ts";
 import { codeOf, codeOfStatus } from "../refusal-codes.ts";
+import { hasTag, isTag } from "./edit.ts";
 import { fieldError } from "./field-errors.ts";
 import {
   type AdminGateway,
@@ -316,7 +317,7 @@ class Admin {
     if (action !== undefined && user.readOnly)
       throw new HTTPError({ status: 403, message: "You may not change anything." });
     // A route that ignored the header would change a state that its user has not seen.
-    if (action !== undefined && !operation.conditional && req.headers.has("if-match"))
+    if (action !== undefined && !operation.tagOf && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
     const text = operation.method === "GET" ? "" : await textOf(req, this.#services.clock);
     const asked: Asked = {
@@ -390,6 +391,7 @@ class Admin {
 
   #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
     const fields = (asked.body ?? {}) as { readonly id?: string };
+    const { ifMatch } = asked;
     return withLog(
       { ...this.#desk, onFailure: this.#services.onFailure },
       {
@@ -397,7 +399,8 @@ class Admin {
         action,
         target: asked.id || fields.id,
         fields,
-        isTagged: asked.ifMatch !== undefined && asked.ifMatch !== "*",
+        // The cast is safe: the log reads the state that the operation edits.
+        ...(isTag(ifMatch) && { isSeen: (state) => hasTag(ifMatch, operation.tagOf?.(state as never) ?? "") }),
       },
       () => this.#told(operation, asked),
       {

@@ -6,7 +6,7 @@ import { oneLine } from "../../options.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { type KeyReport, MOST_LISTED, revokedKey } from "../../stores/durable.ts";
-import { changedKeyOf, modelsOf, newKeyOf } from "../../stores/ledger.ts";
+import { changedKeyOf, modelsOf, newKeyOf, noSuchKey } from "../../stores/ledger.ts";
 import { asTold, keyMade } from "../answers.ts";
 import { type IssuedKey, keysWith, withoutNulls } from "../key-admin.ts";
 import { isRevokedAlready, KEY_STATES } from "../key-state.ts";
@@ -175,7 +175,7 @@ export const KEY_OPERATIONS: readonly Operation[] = [
   operation({
     operationId: "updateKey",
     method: "PATCH",
-    conditional: true,
+    tagOf: tagOfKey,
     path: "/keys/:id",
     about:
       "Changes a key. What is not named stays. `paused` stops a key, or lets it work again. `granted` gives a key without a quota one of so many units beyond what it has used, and null takes its quota away; `grant` and `lower` change a quota.",
@@ -190,20 +190,19 @@ export const KEY_OPERATIONS: readonly Operation[] = [
       const before = await store.report(id);
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);
-      if (before) assertSound(gateway, changedKeyOf(before, body), before);
-      let isLimited: ReturnType<typeof isLimitedWithout> | undefined;
-      if (before && expected.holds(before)) {
-        const { granted } = body;
-        const quota = before.unlimited && typeof granted === "number" ? { quota: granted } : undefined;
-        await assertAmount(desk, { isConfirmed }, "granted", body, quota, () => assertLacksQuota(store, id));
-        if (granted === null) isLimited = assertStaysLimited({ isConfirmed }, "quota", before);
-      }
-      const named = body.models?.filter((model) => before?.modelLimits[model] !== true);
+      if (!before) throw noSuchKey(id);
+      expected.assert(before, `The API key ${id}`);
+      assertSound(gateway, changedKeyOf(before, body), before);
+      const { granted } = body;
+      const quota = before.unlimited && typeof granted === "number" ? { quota: granted } : undefined;
+      await assertAmount(desk, { isConfirmed }, "granted", body, quota, () => assertLacksQuota(store, id));
+      const isLimited = granted === null ? assertStaysLimited({ isConfirmed }, "quota", before) : undefined;
+      const named = body.models?.filter((model) => before.modelLimits[model] !== true);
       const models = await noteOfModels(desk, named);
       return expected.in(async () => {
         const key = await keys.update(id, body, (seen) => expected.holds(seen) && isLimited?.(seen) !== false);
-        const unlimited = body.granted === null && isUnlimited(key) && noteOfUnlimited(id);
-        return tellKey(desk, key, noteOf(unlimited, models, metadataDoubt(body.metadata, before?.metadata)));
+        const unlimited = granted === null && isUnlimited(key) && noteOfUnlimited(id);
+        return tellKey(desk, key, noteOf(unlimited, models, metadataDoubt(body.metadata, before.metadata)));
       });
     },
   }),

@@ -10,7 +10,8 @@ import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { type BudgetDirectory, type KeyDirectory, MOST_LISTED } from "../../stores/durable.ts";
+import type { BudgetReport } from "../../stores/budgets.ts";
+import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } from "../../stores/durable.ts";
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import { notedCurrency } from "../../stores/noted-currency.ts";
 import { type CallAdmin, ofOtherCurrency } from "../call-admin.ts";
@@ -108,8 +109,8 @@ export interface Operation {
   readonly status?: 201;
   /** True when the answer has a tag. */
   readonly tagged?: boolean;
-  /** True when the operation takes the tag of what its user has seen. */
-  readonly conditional?: boolean;
+  /** Returns the tag of a state, for the `If-Match` of an edit. Absent for an operation that takes no tag. */
+  readonly tagOf?: (seen: KeyReport & BudgetReport) => string;
   /** True when the operation asks for a confirmation of what may be a mistake. */
   readonly confirmed?: boolean;
   /** The part of the host that the operation needs. */
