@@ -30,9 +30,9 @@ const AWAY_CODES: ReadonlySet<string> = new Set([
 /** SQLite's number for a full disk, in the errors of `node:sqlite`. */
 const SQLITE_FULL = 13;
 
-/** The errors of the clients of PostgreSQL and Redis that have no code. */
+/** The errors of the clients of PostgreSQL, MySQL and Redis that have no code. */
 const AWAY_MESSAGES =
-  /^(?:Connection (?:t|is closed)|Socket |timeout exceeded|The client is (?:offline|closed)|Command timed out|Reached the max retries|All the root nodes are unavailable|Failed to refresh slots cache)/;
+  /^(?:Connection (?:t|is closed)|Client has encountered a connection error|Can't add new command when connection is|Socket |timeout exceeded|The client is (?:offline|closed)|Command timed out|Reached the max retries|All the root nodes are unavailable|Failed to refresh slots cache)/;
 
 /**
  * The answers of a Redis that does not serve for now: it starts, is a replica since a failover, lacks memory, disk, replicas or connections, is

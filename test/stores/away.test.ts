@@ -20,7 +20,10 @@ describe("a store is away", () => {
     "ERR max number of clients reached",
     "All the root nodes are unavailable",
     "Connection is closed.",
-  ])("while Redis says: %s", (message) => {
+    "Connection terminated unexpectedly",
+    "Client has encountered a connection error and is not queryable",
+    "Can't add new command when connection is in closed state",
+  ])("while a server or its client says: %s", (message) => {
     expect([isAway(failed(message)), isPassing(failed(message))]).toEqual([true, true]);
   });
 

@@ -112,11 +112,26 @@ export class SqlAccess {
   transact<T>(work: (access: SqlAccess) => Promise<T>): Promise<T> {
     const { db, dialect } = this;
     // Use `read committed`: a statement that waited for a lock must see the changes of the transaction that held the lock.
-    const transaction = () =>
-      dialect === "sqlite" ? db.transaction() : db.transaction().setIsolationLevel("read committed");
-    return this.attempt(() =>
-      transaction().execute((tx) => work(new SqlAccess(tx, dialect, this.#clock, this.#compiled))),
-    );
+    const begin = () =>
+      (dialect === "sqlite"
+        ? db.startTransaction()
+        : db.startTransaction().setIsolationLevel("read committed")
+      ).execute();
+    return this.attempt(async () => {
+      const tx = await begin();
+      try {
+        const answer = await work(new SqlAccess(tx, dialect, this.#clock, this.#compiled));
+        await tx.commit().execute();
+        return answer;
+      } catch (error) {
+        // On a connection that is cut, the rollback fails too, and its error would hide the cause.
+        await tx
+          .rollback()
+          .execute()
+          .catch(() => {});
+        throw error;
+      }
+    });
   }
 
   /** Runs a query of its own, and returns its rows. Repeats the query after a conflict. */
