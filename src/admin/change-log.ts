@@ -36,8 +36,8 @@ export interface Change extends Pick<AuditEntry, "user" | "action"> {
 interface Ends<Made> {
   /** Returns the id of what was made. */
   readonly idOf: (made: Made) => string | undefined;
-  /** Returns the reason of a refusal. Undefined for a failure. */
-  readonly reasonOf: (error: unknown) => string | undefined;
+  /** Returns the end of a change that was certainly not made. Undefined when nobody knows whether it was made. */
+  readonly endOf: (error: unknown) => AuditOutcome | undefined;
 }
 
 /** The longest wait for the former values, and for the end to be noted, in milliseconds. A change must not hang for these. */
@@ -46,12 +46,15 @@ const END_MS = 5_000;
 /** The most characters of former values as JSON. */
 const MOST_FORMER = 64 * 1024;
 
-/** Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted. */
+/**
+ * Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted. A change
+ * without a known end, such as one whose store was cut off, is noted without an end.
+ */
 export async function withLog<Made>(
   log: ChangeLog,
   { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isSeen }: Change,
   make: () => Promise<Made>,
-  { idOf, reasonOf }: Ends<Made>,
+  { idOf, endOf }: Ends<Made>,
 ): Promise<Made> {
   const { audit, store, clock, onFailure } = log;
   const id = crypto.randomUUID();
@@ -88,8 +91,8 @@ export async function withLog<Made>(
     await end({ state: "done", ...(madeId !== undefined && { target: surelyMasked(madeId) }) });
     return made;
   } catch (error) {
-    const reason = reasonOf(error);
-    await end(reason === undefined ? { state: "failed" } : { state: "refused", reason: masked(reason) });
+    const outcome = endOf(error);
+    if (outcome) await end({ ...outcome, ...(outcome.reason !== undefined && { reason: masked(outcome.reason) }) });
     throw error;
   }
 }

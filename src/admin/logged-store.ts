@@ -80,7 +80,7 @@ export function loggedStore(
   const make = (change: LoggedChange, work: () => Promise<unknown>): Promise<unknown> =>
     withLog(log, { user: `${by.user} (command line)`, ...withCurrency(change, by) }, work, {
       idOf: (made) => (typeof made === "string" ? made : (Object(made) as { readonly id?: string }).id),
-      reasonOf: (error) => (error instanceof RangeError ? error.message : undefined),
+      endOf: (error) => (error instanceof RangeError ? { state: "refused", reason: error.message } : undefined),
     });
   return { keys: watched(keys, KEY_VERBS, make), store: watched(store, STORE_VERBS, make) };
 }

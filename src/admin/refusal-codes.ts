@@ -23,9 +23,12 @@ const CODES = {
 /** The code for every other status: h3 gives some by itself. */
 const OTHER = "refused";
 
-export type AdminErrorCode = RefusedChange["code"] | (typeof CODES)[keyof typeof CODES] | typeof OTHER;
+/** The code of a repeated change whose first request may have made it. */
+const UNKNOWN = "outcome_unknown";
 
-export const ADMIN_ERROR_CODES: readonly AdminErrorCode[] = [...Object.values(CODES), "limit_reached", OTHER];
+export type AdminErrorCode = RefusedChange["code"] | (typeof CODES)[keyof typeof CODES] | typeof UNKNOWN | typeof OTHER;
+
+export const ADMIN_ERROR_CODES: readonly AdminErrorCode[] = [...Object.values(CODES), "limit_reached", UNKNOWN, OTHER];
 
 export const codeOfStatus = (status: number): AdminErrorCode =>
   Object.hasOwn(CODES, status) ? CODES[status as keyof typeof CODES] : OTHER;

@@ -33,7 +33,10 @@ export interface AuditOutcome {
   readonly reason?: string;
 }
 
-/** A change with its end. Without a state, its process has died before the end, and nobody knows whether it was made. */
+/**
+ * A change with its end. `failed` is a change that was not begun. Without a state, nobody knows whether the change was made: its process has died,
+ * or its store was cut off.
+ */
 export type AuditRecord = AuditEntry & Partial<AuditOutcome>;
 
 /**

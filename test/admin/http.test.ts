@@ -2278,11 +2278,79 @@ describe("a repeated request", () => {
     await clock.advance(30_000);
     expect((await first).status).toBe(503);
     expect(await (await ask()).json()).toMatchObject({
-      error: { code: "conflict", message: expect.stringMatching(/still runs\. Try again in some seconds\.$/) },
+      error: { code: "conflict", message: expect.stringContaining("still runs, or its process has died.") },
     });
+    // The lease of a change that hangs does not end before a day is over.
+    await clock.advance(23 * 3_600_000);
+    expect((await ask()).status).toBe(409);
     wake();
     await vi.waitFor(async () => expect((await ask()).headers.get("idempotency-replayed")).toBe("true"));
     expect(await quotas.report("team")).toMatchObject({ granted: 5 });
+  });
+
+  it.each<[string, (grant: () => Promise<void>) => Promise<void>]>([
+    ["whose acknowledgement is lost", (grant) => grant().then(failing)],
+    ["that fails", failing],
+    [
+      "whose answer cannot be read",
+      async (grant) => {
+        await grant();
+        vi.spyOn(stores.ports.quotas, "report").mockImplementationOnce(failing);
+      },
+    ],
+  ])("is not made again after one %s, for a day", async (_what, first) => {
+    const clock = manualClock(0);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    const grant = quotas.grant.bind(quotas);
+    const granting = vi.spyOn(quotas, "grant").mockImplementationOnce((...args) => first(() => grant(...args)));
+    const ask = asking({ clock, onFailure: () => {} });
+    const again = () => ask("POST", "/keys/team/grant", { units: 5 }, key);
+    expect((await again()).status).toBe(500);
+    for (const hours of [0, 23]) {
+      await clock.advance(hours * 3_600_000);
+      expect(await again()).toMatchObject({
+        status: 409,
+        body: { error: { code: "outcome_unknown", message: expect.stringContaining("Look whether it was made") } },
+      });
+    }
+    expect(granting).toHaveBeenCalledOnce();
+    // The log of changes does not know more than the user.
+    const { data } = (await ask("GET", "/audit")).body as { data: object[] };
+    expect(data).toEqual([expect.objectContaining({ changes: { units: 5 } })]);
+    expect(data[0]).not.toHaveProperty("state");
+    await clock.advance(3_600_000);
+    expect((await again()).status).toBe(200);
+  });
+
+  it("is made after one that was refused, or failed before the change began", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    const ask = asking({ onFailure: () => {} });
+    const again = (units: number) => ask("POST", "/keys/team/lower", { units }, key);
+    const states = async () =>
+      ((await ask("GET", "/audit")).body["data"] as { state: string }[]).map(({ state }) => state);
+    expect((await again(5)).status).toBe(400);
+    // The log, the question and the change itself each read the key.
+    vi.spyOn(quotas, "report").mockImplementationOnce(failing).mockImplementationOnce(failing);
+    expect((await again(5)).status).toBe(500);
+    await quotas.grant("team", 5);
+    expect((await again(5)).body).toMatchObject({ granted: 0 });
+    expect(await states()).toEqual(["done", "failed", "refused"]);
+  });
+
+  it("is not made again while its first answer could not be kept", async () => {
+    const clock = manualClock(0);
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const replayStore = memoryReplayStore({ clock });
+    const ask = asking({ clock, onFailure, replayStore });
+    await ask("POST", "/keys", { id: "team", granted: 0 });
+    vi.spyOn(replayStore, "record").mockImplementation(failing);
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(200);
+    await clock.advance(61_000);
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(409);
+    expect(await stores.ports.quotas.report("team")).toMatchObject({ granted: 5 });
+    expect(onFailure).toHaveBeenCalledOnce();
   });
 
   it("is not made while the store of answers hangs", async () => {

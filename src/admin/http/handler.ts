@@ -57,6 +57,8 @@ import {
   refused,
   type Told,
   unitsAndMoney,
+  watched,
+  type WatchedChange,
   withIdsMeant,
 } from "./operation.ts";
 import { OPERATIONS } from "./operations.ts";
@@ -108,9 +110,10 @@ const RETRY_AFTER = { "retry-after": "5" };
 const QUIET_MS = 60_000;
 const MAX_BODY_BYTES = 64 * 1024;
 const LONGEST_NAME = 200;
-/** A running change holds its `Idempotency-Key` for this time, in milliseconds. */
-const LEASE_MS = 60_000;
-/** The answer of a change with an `Idempotency-Key` is kept for this time, in milliseconds. */
+/**
+ * A change with an `Idempotency-Key` holds this key, and its answer is kept, for this time in milliseconds. A change that hangs, or whose process
+ * has died, may have been made: the key is not free before.
+ */
 const RETAIN_MS = 24 * 3_600_000;
 
 /** The headers of every answer. No other page may read or frame it, nor keep a hold of its window. */
@@ -193,6 +196,9 @@ interface Services {
 
 /** An answer that a repeated request gets again. */
 type Kept = Pick<RecordedAnswer, "status" | "headers"> & { readonly body: string };
+
+/** Stands for the answer of a change that may have been made. No other answer that is kept has the status of an error. */
+const UNKNOWN_END: Kept = { status: 409, headers: {}, body: "{}" };
 
 /** The facts of a request, on its way through the app. */
 interface Context {
@@ -329,10 +335,11 @@ class Admin {
       isConfirmed: req.headers.get("confirm") === "true",
       accept: req.headers.get("accept") ?? undefined,
     };
+    const change = watched(this.#desk);
     const work = async (): Promise<Kept> => {
       const told = await (action === undefined
-        ? this.#told(operation, asked)
-        : this.#noted(operation, action, asked, user));
+        ? this.#told(operation, asked, this.#desk)
+        : this.#noted(operation, action, asked, change));
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv && csvHeaders(told.csv.fileName)), ...(told.tag && { etag: told.tag }) },
@@ -341,7 +348,7 @@ class Admin {
     };
     const key = req.headers.get("idempotency-key");
     const kept = await this.#bounded(
-      action === undefined || key === null ? work() : this.#once(key, user, req, text, work),
+      action === undefined || key === null ? work() : this.#once(key, operation, asked, req, text, change, work),
     );
     return new Response(kept.body, {
       status: kept.status,
@@ -361,9 +368,9 @@ class Admin {
   }
 
   /** Does the work, and gives the errors of the stores their status. */
-  async #told(operation: Operation, asked: Asked): Promise<Told> {
+  async #told(operation: Operation, asked: Asked, desk: Desk): Promise<Told> {
     try {
-      return await operation.run(this.#desk, asked as Asked<never, never>);
+      return await operation.run(desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const ofCode = error instanceof RefusedChange ? STATUSES[error.code] : 400;
@@ -389,61 +396,78 @@ class Admin {
     return budget === undefined || budget.removed === true;
   }
 
-  #noted(operation: Operation, action: string, asked: Asked, user: AdminUser): Promise<Told> {
+  #noted(operation: Operation, action: string, asked: Asked, change: WatchedChange): Promise<Told> {
     const fields = (asked.body ?? {}) as { readonly id?: string };
     const { ifMatch } = asked;
     return withLog(
       { ...this.#desk, onFailure: this.#services.onFailure },
       {
-        user: user.name,
+        user: asked.user.name,
         action,
         target: asked.id || fields.id,
         fields,
         // The cast is safe: the log reads the state that the operation edits.
         ...(isTag(ifMatch) && { isSeen: (state) => hasTag(ifMatch, operation.tagOf?.(state as never) ?? "") }),
       },
-      () => this.#told(operation, asked),
+      () => this.#told(operation, asked, change.desk),
       {
         idOf: ({ made }) => made,
-        reasonOf: (error) => (HTTPError.isError(error) ? (detailsOf(error).reason ?? error.message) : undefined),
+        endOf(error) {
+          if (change.mayBeMade) return undefined;
+          if (!HTTPError.isError(error)) return { state: "failed" };
+          return { state: "refused", reason: detailsOf(error).reason ?? error.message };
+        },
       },
     );
   }
 
   /** Makes a change once for all requests with the same `Idempotency-Key`. */
-  async #once(key: string, user: AdminUser, req: Request, text: string, work: () => Promise<Kept>): Promise<Kept> {
+  async #once(
+    key: string,
+    { method, path }: Operation,
+    { user, id }: Asked,
+    req: Request,
+    text: string,
+    change: WatchedChange,
+    work: () => Promise<Kept>,
+  ): Promise<Kept> {
     if (!/^[\x21-\x7e]{1,255}$/.test(key))
       throw refused(400, "The header Idempotency-Key must be 1 to 255 visible ASCII characters, without spaces.");
     const { replays, onFailure } = this.#services;
-    const path = pathOf(req.url);
     const holder: ReplayHolder = {
-      id: hashOf(["admin", user.name, req.method, path, key]),
+      id: hashOf(["admin", user.name, method, path, id, key]),
       keyId: "admin",
       callId: crypto.randomUUID(),
     };
     const fingerprint = hashOf([text, req.headers.get("if-match")]);
-    const state = await replays.claim({ ...holder, fingerprint, leaseMs: LEASE_MS });
+    const state = await replays.claim({ ...holder, fingerprint, leaseMs: RETAIN_MS });
     if (state.state !== "claimed" && state.fingerprint !== fingerprint)
       throw refused(409, "Another request has used this Idempotency-Key.");
     if (state.state === "running")
-      throw refused(409, "The first request with this Idempotency-Key still runs. Try again in some seconds.");
+      throw refused(
+        409,
+        "The first request with this Idempotency-Key still runs, or its process has died. Try again in some seconds, or look whether the change was made.",
+      );
     if (state.state === "answered") {
       const { status, headers, body = "" } = state.answer;
+      if (status === UNKNOWN_END.status)
+        throw refused(
+          409,
+          "The first request with this Idempotency-Key has failed, and may have made the change. Look whether it was made before you send it with a new key.",
+          { code: "outcome_unknown" },
+        );
       return { status, headers: { ...headers, "idempotency-replayed": "true" }, body };
     }
+    const record = ({ status, headers, body }: Kept): Promise<void> => {
+      const answer = { requestId: holder.callId, status, headers, body: withoutSecret(body), stream: false };
+      return replays.record({ ...holder, fingerprint, answer, retainMs: RETAIN_MS }).catch(onFailure);
+    };
     try {
       const kept = await work();
-      const answer = {
-        requestId: holder.callId,
-        status: kept.status,
-        headers: kept.headers,
-        body: withoutSecret(kept.body),
-        stream: false,
-      };
-      await replays.record({ ...holder, fingerprint, answer, retainMs: RETAIN_MS }).catch(onFailure);
+      await record(kept);
       return kept;
     } catch (error) {
-      await replays.release(holder).catch(onFailure);
+      await (change.mayBeMade ? record(UNKNOWN_END) : replays.release(holder).catch(onFailure));
       throw error;
     }
   }

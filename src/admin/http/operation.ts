@@ -215,6 +215,46 @@ export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">
   keys: keyAdmin(store),
 });
 
+/** The desk of one change, which notes whether the change may have been made. */
+export interface WatchedChange {
+  readonly desk: Desk;
+  mayBeMade: boolean;
+}
+
+/** The verbs of stores that change nothing. */
+const READS: ReadonlySet<unknown> = new Set<keyof Desk["store"]>([
+  "report",
+  "list",
+  "budgetReport",
+  "listBudgets",
+  "budgetPeriods",
+]);
+
+/** Returns a desk whose store notes when a change begins. A store that rejects with a RangeError has changed nothing. */
+export function watched(desk: Desk): WatchedChange {
+  const { store: target } = desk;
+  // A proxy of a frozen store could not return other functions. The cast is safe: the proxy has the verbs of the store.
+  const store = new Proxy(Object.create(target) as Desk["store"], {
+    get(_object, name) {
+      const verb: unknown = Reflect.get(target, name);
+      if (typeof verb !== "function") return verb;
+      if (READS.has(name)) return verb.bind(target) as unknown;
+      return async (...args: readonly unknown[]): Promise<unknown> => {
+        const before = change.mayBeMade;
+        change.mayBeMade = true;
+        try {
+          return await Reflect.apply(verb, target, args);
+        } catch (error) {
+          if (error instanceof RangeError) change.mayBeMade = before;
+          throw error;
+        }
+      };
+    },
+  });
+  const change: WatchedChange = { desk: deskOf(store, desk), mayBeMade: false };
+  return change;
+}
+
 /**
  * Refuses a change that may be a mistake with 428, unless its client confirms it.
  *
