@@ -2323,6 +2323,48 @@ describe("a repeated request", () => {
     expect((await again()).status).toBe(200);
   });
 
+  it.each([
+    ["with a slash at the end of its path", "/keys/team/grant/"],
+    ["with another encoding of its path", "/keys/%74eam/grant"],
+  ])("is the same request %s", async (_what, path) => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", granted: 0 });
+    await ask("POST", "/keys/team/grant", { units: 5 }, key);
+    const { headers, body } = await ask("POST", path, { units: 5 }, key);
+    expect([headers.get("idempotency-replayed"), body["granted"]]).toEqual(["true", 5]);
+  });
+
+  it("gets its first answer also after many changes of another user", async () => {
+    const replayStore = memoryReplayStore({ maxEntries: 8 });
+    const ask = asking({ replayStore });
+    await ask("POST", "/keys", { id: "team", granted: 0 });
+    await ask("POST", "/keys/team/grant", { units: 5 }, key);
+    for (let at = 0; at < 20; at++)
+      await ask("PATCH", "/keys/team", { name: `${at}` }, { "idempotency-key": `${at}`, "x-user": "bob" });
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).headers.get("idempotency-replayed")).toBe("true");
+  });
+
+  it("is another one in the admin of another tenant, with the same store of answers", async () => {
+    const replayStore = memoryReplayStore();
+    const app = express();
+    for (const tenant of ["acme", "globex"]) {
+      const { keys } = memoryQuotaStore([{ id: "team", apiKey: "sk-team", name: tenant, granted: 0 }]);
+      app.use(`/${tenant}/admin`, toExpressHandler(adminHandler(keys, { authorize, replayStore })));
+    }
+    const server = createServer(app).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    for (const name of ["acme", "globex"]) {
+      const response = await fetch(`http://127.0.0.1:${port}/${name}/admin/keys/team/grant`, {
+        method: "POST",
+        headers: { "x-user": "ann", "content-type": "application/json", ...key },
+        body: '{"units":5}',
+      });
+      expect(await response.json()).toMatchObject({ name, granted: 5 });
+    }
+    server.close();
+  });
+
   it("is made after one that was refused, or failed before the change began", async () => {
     const { quotas } = stores.ports;
     await quotas.add({ id: "team", granted: 0 });

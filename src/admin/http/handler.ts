@@ -86,8 +86,9 @@ export interface AdminHandlerOptions<Context = unknown> {
   /** The recorded calls for reports, such as `stores.calls` of `openStores`. Default: none. */
   readonly calls?: CallReader;
   /**
-   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Default: a store in memory, which other processes do
-   * not share.
+   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Admins that share it must have different mount paths or
+   * users: give tenants at the same path a store each, such as one with another `prefix`. A store over SQL or Redis keeps the latest
+   * `maxEntriesPerKey` answers of each user, 1,000 by default. Default: a store in memory, which other processes do not share.
    */
   readonly replayStore?: ReplayStore;
   /** A page for browsers at the root of the mount, such as `adminPage()` of `polygate/admin/page`. Default: none. */
@@ -115,6 +116,8 @@ const LONGEST_NAME = 200;
  * has died, may have been made: the key is not free before.
  */
 const RETAIN_MS = 24 * 3_600_000;
+/** The most answers in the default store, which also limits their bytes. */
+const MOST_ANSWERS = 100_000;
 
 /** The headers of every answer. No other page may read or frame it, nor keep a hold of its window. */
 const HEADERS = {
@@ -158,7 +161,7 @@ export function adminHandler<Context = unknown>(
   const calls = options.calls && callAdmin(options.calls);
   const admin = new Admin(deskOf(store, { audit, gateway, calls, clock }), {
     clock,
-    replays: options.replayStore ?? memoryReplayStore({ clock }),
+    replays: options.replayStore ?? memoryReplayStore({ clock, maxEntries: MOST_ANSWERS }),
     page: options.page,
     onFailure: (error) => tellHost(onFailure, error),
     authorize: (request, mounted) => options.authorize(request, mounted.context as Context | undefined),
@@ -348,7 +351,7 @@ class Admin {
     };
     const key = req.headers.get("idempotency-key");
     const kept = await this.#bounded(
-      action === undefined || key === null ? work() : this.#once(key, operation, asked, req, text, change, work),
+      action === undefined || key === null ? work() : this.#once(key, operation, asked, event, text, change, work),
     );
     return new Response(kept.body, {
       status: kept.status,
@@ -426,7 +429,7 @@ class Admin {
     key: string,
     { method, path }: Operation,
     { user, id }: Asked,
-    req: Request,
+    { req, context }: H3Event,
     text: string,
     change: WatchedChange,
     work: () => Promise<Kept>,
@@ -434,9 +437,11 @@ class Admin {
     if (!/^[\x21-\x7e]{1,255}$/.test(key))
       throw refused(400, "The header Idempotency-Key must be 1 to 255 visible ASCII characters, without spaces.");
     const { replays, onFailure } = this.#services;
+    // Admins of several tenants may share a store of answers. A user who makes many changes deletes no answers of others.
+    const whose = ["admin", baseOf(context), user.name];
     const holder: ReplayHolder = {
-      id: hashOf(["admin", user.name, method, path, id, key]),
-      keyId: "admin",
+      id: hashOf([...whose, method, path, id, key]),
+      keyId: hashOf(whose),
       callId: crypto.randomUUID(),
     };
     const fingerprint = hashOf([text, req.headers.get("if-match")]);
