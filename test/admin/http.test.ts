@@ -2395,6 +2395,19 @@ describe("a repeated request", () => {
     expect(onFailure).toHaveBeenCalledOnce();
   });
 
+  it("is refused with 503, and not reported, while others take all the room for answers", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    const hanging = vi.spyOn(quotas, "grant").mockImplementation(() => new Promise(() => {}));
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const ask = asking({ replayStore: memoryReplayStore({ maxEntries: 1 }), onFailure });
+    void ask("POST", "/keys/team/grant", { units: 5 }, key);
+    await vi.waitFor(() => expect(hanging).toHaveBeenCalledOnce());
+    const { status, headers, body } = await ask("POST", "/keys/team/grant", { units: 5 }, { ...key, "x-user": "bob" });
+    expect([status, headers.get("retry-after"), body.error?.code]).toEqual([503, "5", "unavailable"]);
+    expect(onFailure).not.toHaveBeenCalled();
+  });
+
   it("is not made while the store of answers hangs", async () => {
     const clock = manualClock(0);
     const replayStore = memoryReplayStore();

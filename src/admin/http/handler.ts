@@ -200,6 +200,14 @@ interface Services {
 /** An answer that a repeated request gets again. */
 type Kept = Pick<RecordedAnswer, "status" | "headers"> & { readonly body: string };
 
+/** The error for a change that finds no room in the store of answers. */
+const tooMany = (): HTTPError =>
+  new HTTPError({
+    status: 503,
+    message: "Too many changes with an Idempotency-Key run. Try again in some seconds.",
+    headers: RETRY_AFTER,
+  });
+
 /** Stands for the answer of a change that may have been made. No other answer that is kept has the status of an error. */
 const UNKNOWN_END: Kept = { status: 409, headers: {}, body: "{}" };
 
@@ -445,7 +453,9 @@ class Admin {
       callId: crypto.randomUUID(),
     };
     const fingerprint = hashOf([text, req.headers.get("if-match")]);
-    const state = await replays.claim({ ...holder, fingerprint, leaseMs: RETAIN_MS });
+    const state = await replays.claim({ ...holder, fingerprint, leaseMs: RETAIN_MS }).catch((error: unknown) => {
+      throw (Object(error) as { readonly code?: unknown }).code === "busy" ? tooMany() : error;
+    });
     if (state.state !== "claimed" && state.fingerprint !== fingerprint)
       throw refused(409, "Another request has used this Idempotency-Key.");
     if (state.state === "running")
