@@ -2323,14 +2323,11 @@ describe("a repeated request", () => {
     expect((await again()).status).toBe(200);
   });
 
-  it.each([
-    ["with a slash at the end of its path", "/keys/team/grant/"],
-    ["with another encoding of its path", "/keys/%74eam/grant"],
-  ])("is the same request %s", async (_what, path) => {
+  it("is the same request with another encoding of its id", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", granted: 0 });
     await ask("POST", "/keys/team/grant", { units: 5 }, key);
-    const { headers, body } = await ask("POST", path, { units: 5 }, key);
+    const { headers, body } = await ask("POST", "/keys/%74eam/grant", { units: 5 }, key);
     expect([headers.get("idempotency-replayed"), body["granted"]]).toEqual(["true", 5]);
   });
 
