@@ -112,24 +112,20 @@ export class SqlAccess {
   transact<T>(work: (access: SqlAccess) => Promise<T>): Promise<T> {
     const { db, dialect } = this;
     // Use `read committed`: a statement that waited for a lock must see the changes of the transaction that held the lock.
-    const begin = () =>
-      (dialect === "sqlite"
-        ? db.startTransaction()
-        : db.startTransaction().setIsolationLevel("read committed")
-      ).execute();
+    const transaction = () =>
+      dialect === "sqlite" ? db.transaction() : db.transaction().setIsolationLevel("read committed");
     return this.attempt(async () => {
-      const tx = await begin();
+      let cause: unknown;
+      const noted = (error: unknown): never => {
+        throw (cause = error);
+      };
       try {
-        const answer = await work(new SqlAccess(tx, dialect, this.#clock, this.#compiled));
-        await tx.commit().execute();
-        return answer;
+        return await transaction().execute((tx) =>
+          work(new SqlAccess(tx, dialect, this.#clock, this.#compiled)).catch(noted),
+        );
       } catch (error) {
         // On a connection that is cut, the rollback fails too, and its error would hide the cause.
-        await tx
-          .rollback()
-          .execute()
-          .catch(() => {});
-        throw error;
+        throw cause ?? error;
       }
     });
   }
