@@ -1,6 +1,6 @@
 /**
- * The exports of `polygate/core`: those of `polygate/edge`, but its gateways and relays take their formats as values. A bundler then leaves out
- * the code of all other formats.
+ * The exports of `polygate/core`: gateways and relays that take their formats as values, so that a bundler leaves out the code of all other
+ * formats. The other exports are those of `polygate/edge`.
  */
 
 import { assertNodeVersion } from "./node-version.ts";

@@ -195,7 +195,7 @@ const BRAND = Symbol.for("polygate.GatewayError");
 
 /**
  * The error that backends, stores and the gateway throw. Its `message` reaches the caller word for word, so it must not contain secrets or
- * internals of the host.
+ * internals of the host. Its fields are those of `GatewayErrorDetails`.
  *
  * @example throw new GatewayError("rate_limited", "The upstream is busy.", { retryAfterMs: 2_000 });
  */

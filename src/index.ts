@@ -1,4 +1,4 @@
-/** The public exports of polygate. */
+/** The exports of "polygate": makes a gateway, with its stores, limits and prices. */
 
 import { assertNodeVersion } from "./node-version.ts";
 

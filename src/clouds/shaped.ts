@@ -8,7 +8,9 @@ import type { UpstreamOptions } from "../upstreams/relay/options.ts";
 
 /** The options of a relay to an upstream in a cloud. Spread them into those of `relay`, and add `models` and others. */
 export interface CloudUpstream<Has extends Verbs> extends Pick<UpstreamOptions, "apiKey" | "sign" | "clock"> {
+  /** The format, with the changes of the cloud. */
   readonly format: UpstreamFormat<Has>;
+  /** The address of the cloud's service. */
   readonly baseUrl: string;
 }
 

@@ -72,7 +72,10 @@ export function assertAuditPage(page: AuditPage): void {
 
 /** Keeps the log of changes. A change is made only after `begin` has resolved. */
 export interface AuditLog {
+  /** Records a change before it is made. */
   begin(entry: AuditEntry): Promise<void>;
+  /** Records the end of the change of this id. */
   end(id: string, outcome: AuditOutcome): Promise<void>;
+  /** Returns a page of the log, the newest change first. */
   list(page: AuditPage): Promise<readonly AuditRecord[]>;
 }

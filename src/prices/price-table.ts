@@ -83,7 +83,9 @@ export type PriceRows = Readonly<Record<string, ModelPrice>>;
 
 /** The two options of `createGateway` that a table answers. */
 export interface TablePrices {
+  /** The price of a call by its tokens. */
   readonly price: Price;
+  /** The price of an image. */
   readonly imagePrice: ImagePrice;
 }
 

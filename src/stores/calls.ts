@@ -107,7 +107,9 @@ export interface UsageRow extends UsageSums, Readonly<Partial<Record<UsageColumn
 export interface UsageReport {
   /** The columns that the query names, each once. */
   readonly by: readonly UsageColumn[];
+  /** The rows of this page. */
   readonly rows: readonly UsageRow[];
+  /** The sums of all rows, with those of other pages. */
   readonly total: UsageSums;
   /** The first day that the report sums: that of the query, or else the first with recorded calls. Absent if there is none. */
   readonly since?: string;

@@ -73,7 +73,7 @@ async function hinted(name: string, gateway: unknown, checking: Promise<MatcherR
  * Waits until all calls are recorded, and checks their cost.
  *
  * @param units The cost of all calls together, in quota units.
- * @throws AssertionError that lists the cost of each call.
+ * @throws AssertionError, which lists the cost of each call.
  */
 export async function assertCharged(gateway: TestGateway, units: number): Promise<void> {
   fail(await charged("assertCharged", gateway, units));
@@ -82,7 +82,7 @@ export async function assertCharged(gateway: TestGateway, units: number): Promis
 /**
  * Waits until all calls are recorded. Then checks that a record has the expected fields.
  *
- * @throws AssertionError that names the fields in which the nearest record differs.
+ * @throws AssertionError, which names the fields in which the nearest record differs.
  */
 export async function assertRecorded(gateway: TestGateway, expected: ExpectedRecord): Promise<void> {
   fail(await recorded("assertRecorded", gateway, expected));

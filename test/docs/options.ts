@@ -1,10 +1,15 @@
-/** Writes the pages in `docs/reference`: options and records from the doc comments of their types, and the tables of `tables.ts`. */
+/**
+ * Writes the pages in `docs/reference`: functions, classes, constants, options and records from their doc comments, and the tables of
+ * `tables.ts`.
+ */
 
+import { readFileSync } from "node:fs";
 import { type Comment, type DeclarationReflection, type ProjectReflection, ReflectionKind } from "typedoc";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
+import { entries, ROOT } from "./entries.ts";
 import { messagesPage } from "./messages.ts";
 import type { Member, Shape } from "./shapes.ts";
 import { sqlPage } from "./sql.ts";
@@ -55,6 +60,7 @@ const RECORDS: readonly string[] = [
   "CodeRunner",
   "CodeToRun",
   "ContextTokens",
+  "CoreGatewayOptions",
   "CountTokens",
   "DocumentPage",
   "DocumentUpdate",
@@ -111,6 +117,7 @@ const RECORDS: readonly string[] = [
   "Outcome",
   "Port",
   "Price",
+  "PriceRows",
   "QuotaRecalls",
   "QuotaStore",
   "RateDecision",
@@ -139,6 +146,8 @@ const RECORDS: readonly string[] = [
   "ShadowAnswer",
   "SignRequest",
   "SignableRequest",
+  "SqlDatabase",
+  "SqlStoreOptions",
   "StoreHealth",
   "StoredImage",
   "TelemetryNames",
@@ -157,51 +166,108 @@ const RECORDS: readonly string[] = [
   "WantedRoom",
 ];
 
+/** The types that functions return. Their entries have their own fields alone, and name the types that they extend. */
+const RETURNED: readonly string[] = [
+  "AdminHandler",
+  "AdminPage",
+  "Affinity",
+  "AuditLog",
+  "BorrowingQuotaStore",
+  "CallAdmin",
+  "CallReader",
+  "CloudUpstream",
+  "DurableQuotaStore",
+  "ExpressHandler",
+  "KoaMiddleware",
+  "LedgerDifference",
+  "ManualClock",
+  "MemoryImageStore",
+  "MemoryQuotaStore",
+  "MemoryReplayStore",
+  "MemoryResponseStore",
+  "NodeHandler",
+  "PrefixMemory",
+  "PromptCacheFacts",
+  "RelayBackend",
+  "RouteBackend",
+  "ScriptedBackend",
+  "SqlCallLog",
+  "TablePrices",
+  "Turn",
+  "UpgradeHandler",
+  "UsageReport",
+];
+
 /** The source files whose types are all described: the requests that backends get, and their events. */
 const MODEL = /\/src\/model\/[^/]+$/;
 
-/** The pages of the entry `polygate`, by the source files of their types. A type that matches none stands on the page of the options. */
-const PARTS: readonly { readonly name: string; readonly title: string; readonly sources: RegExp }[] = [
-  { name: "requests and events", title: "Requests and events of `polygate`", sources: MODEL },
+/** A page of the entry `polygate`. */
+interface Part {
+  readonly name: string;
+  readonly title: string;
+  readonly purpose: string;
+  /** The source files of its names. */
+  readonly sources: RegExp;
+}
+
+/** The pages of the entry `polygate`. A name that matches none stands on the page of the entry. */
+const PARTS: readonly Part[] = [
+  {
+    name: "requests and events",
+    title: "Requests and events of `polygate`",
+    purpose: "The requests that backends and hooks get, and the events of their answers.",
+    sources: MODEL,
+  },
   {
     name: "backends and hooks",
     title: "Backends and hooks of `polygate`",
+    purpose: "The functions that a backend, a hook or a runner of code has, and the calls that they get.",
     sources: /\/src\/ports\/(?:model-backend|hook|code-runner|call-info)\.ts$/,
   },
   {
     name: "records and observers",
     title: "Records, failures and observers of `polygate`",
+    purpose: "The records of finished calls, the errors and failures, the state of the gateway, and its observers.",
     sources: /\/src\/(?:ports\/observer|pipeline\/health|errors)\.ts$/,
   },
   {
     name: "keys and limits",
     title: "Keys, budgets and limits of `polygate`",
+    purpose: "API keys with their quotas and budgets, the store that counts them, and the limiter of rates.",
     sources: /\/src\/(?:ports\/(?:quota-store|rate-limiter)|stores\/(?:budgets|durable|ledger|rate-limits))\.ts$/,
   },
   {
     name: "storage",
     title: "Storage of `polygate`",
+    purpose:
+      "The stores in memory and in unstorage, and the stores of images, responses and replays that hosts implement.",
     sources: /\/src\/(?:ports\/\w+-store|stores\/[^/]+|encryption)\.ts$/,
   },
 ];
 
-/** A function for the shapes of an entry's types. */
+/** The names that stand before the others of their page. */
+const FIRST: readonly string[] = ["createGateway", "GatewayOptions", "Limits"];
+
+/** A function for the shapes of an entry's names. */
 export type ShapesOf = (entry: string, isDescribed: (name: string) => boolean) => (name: string) => Shape;
 
 /**
- * Returns the pages by their names: one for each entry that has such types, such as `polygate-backends-relay.md`, the tables, and
+ * Returns the pages by their names: one or more for each entry, such as `polygate-backends-relay.md`, the tables, and
  * `reference.md`, which leads to all of them.
  */
 export function referencePages({ children = [] }: ProjectReflection, shapesOf: ShapesOf): ReadonlyMap<string, string> {
   const described = children
     .toSorted(byName)
     .flatMap((entry) => groupsOf(entry, shapesOf))
-    .filter(({ types }) => types.length > 0);
+    .filter(({ values, types, others }) => values.length + types.length + others.length > 0);
+  const places = new Map(
+    described.flatMap(({ values, own }) => values.map((value) => [value, own.get(value.name)] as const)),
+  );
   const addresses = described.flatMap(({ own }) => [...own].filter(([, address]) => address !== undefined));
   // Two entries may have different types of one name.
   const pages = described.map((group): [string, string] => [
     group.file,
-    pageOf(group, new Map([...addresses, ...group.own])),
+    pageOf(group, new Map([...addresses, ...group.own]), places),
   ]);
   if (undocumented.length > 0) throw new Error(`These fields have no doc comment: ${undocumented.join(", ")}.`);
   return new Map([
@@ -215,26 +281,45 @@ export function referencePages({ children = [] }: ProjectReflection, shapesOf: S
 
 const undocumented: string[] = [];
 
-/** The addresses of types by their names; undefined for a type without an entry in the reference. */
+/** The addresses of names; undefined for a type without an entry in the reference. */
 type Addresses = ReadonlyMap<string, string | undefined>;
 
-/** The described types of a page. */
+/** The described names of a page. */
 interface Group {
   readonly file: string;
   readonly title: string;
   /** The page's name in the index. */
   readonly label: string;
+  readonly purpose: string;
+  /** The functions, the classes and the constants. */
+  readonly values: readonly DeclarationReflection[];
+  /** The functions, classes and constants that stand on pages of other entries. */
+  readonly others: readonly DeclarationReflection[];
   readonly types: readonly DeclarationReflection[];
   readonly shapeOf: (name: string) => Shape;
-  /** The addresses of the types that the entry has itself. */
+  /** The addresses of the names that the entry has itself. */
   readonly own: Addresses;
 }
 
-/** Returns the groups of an entry's types: those of each part, and the others. */
+/** The kinds of values, in the order of a page. */
+const KINDS = [
+  ["Functions", ReflectionKind.Function],
+  ["Classes", ReflectionKind.Class],
+  ["Constants", ReflectionKind.Variable],
+] as const;
+
+const VALUES = ReflectionKind.Function | ReflectionKind.Class | ReflectionKind.Variable;
+
+/** Returns the groups of an entry's names: those of each part, and the others. */
 function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesOf: ShapesOf): readonly Group[] {
   const file = entry.replaceAll("/", "-");
   const kinds = ReflectionKind.Interface | ReflectionKind.TypeAlias;
-  const types = children.filter(({ kind }) => kind & kinds).toSorted(byName);
+  const types = children.filter(({ kind }) => kind & kinds).toSorted(byUse);
+  const values = children.filter(({ kind }) => kind & VALUES).toSorted(byUse);
+  const others = children
+    .flatMap((child) => (child.isReference() ? (child.getTargetReflectionDeep() as DeclarationReflection) : []))
+    .filter(({ kind }) => kind & VALUES)
+    .toSorted(byUse);
   const bare = shapesOf(entry, () => false);
   const described = types.filter(
     (type) => isDescribed(type) || (entry === "polygate" && MODEL.test(bare(type.name).file)),
@@ -243,46 +328,105 @@ function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesO
     entry === "polygate" ? PARTS.find(({ sources }) => sources.test(bare(name).file)) : undefined;
   const pages = [undefined, ...PARTS].map((part) => ({
     file: part ? `${file}-${part.name.replaceAll(" ", "-")}.md` : `${file}.md`,
-    title: part?.title ?? `Options of \`${entry}\``,
+    title: part?.title ?? `\`${entry}\``,
     label: `\`${entry}\`${part ? `, ${part.name}` : ""}`,
+    purpose: part?.purpose ?? purposeOf(entry),
+    values: values.filter((value) => partOf(value) === part),
+    others: part ? [] : others,
     types: described.filter((type) => partOf(type) === part),
   }));
   const own = new Map<string, string | undefined>([
     ...types.map(({ name }) => [name, undefined] as const),
-    ...pages.flatMap((page) => page.types.map(({ name }) => [name, `${page.file}#${name.toLowerCase()}`] as const)),
+    ...pages.flatMap((page) =>
+      [...page.values, ...page.types].map((one) => [one.name, `${page.file}#${slugOf(headingOf(one, page))}`] as const),
+    ),
   ]);
   const shapeOf = shapesOf(entry, (name) => own.get(name) !== undefined);
   return pages.map((page) => ({ ...page, shapeOf, own }));
 }
 
 function indexOf(groups: readonly Group[]): string {
-  const lines = groups.map(({ file, label, types }) => {
-    const links = types.map((type) => `[${type.name}](${file}#${type.name.toLowerCase()})`);
-    return wrapped(`- [${label}](${file}): ${links.join(", ")}`, "  ");
+  const lines = groups.map(({ file, label, purpose, values, types, own }) => {
+    const lists = [
+      ...KINDS.map(([heading, kind]) => [heading, values.filter((value) => value.kind === kind)] as const),
+      ["Types", types] as const,
+    ].flatMap(([heading, names]) => {
+      const links = names.map(({ name }) => `[${name}](${own.get(name)})`);
+      return links.length > 0 ? `${heading}: ${links.join(", ")}.` : [];
+    });
+    return wrapped([`- [${label}](${file}): ${purpose}`, ...lists].join(" "), "  ");
   });
   const tables = wrapped(
     "The [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), the [messages of all errors](error-messages.md), and the [columns of SQL tables](sql-tables.md).",
   );
-  return `# Reference\n\n${tables}\n\n## Options and records\n\n${lines.join("\n")}\n`;
+  return `# Reference\n\n${tables}\n\n## Functions, options and records\n\n${lines.join("\n")}\n`;
 }
 
 const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
-  RECORDS.includes(name) || (kind === ReflectionKind.Interface && /(?:Options|Limits|Timeouts)$/.test(name));
+  RECORDS.includes(name) ||
+  RETURNED.includes(name) ||
+  (kind === ReflectionKind.Interface && /(?:Options|Limits|Timeouts)$/.test(name));
+
+/** Writes a list without a comma before `and`. */
+const LIST = new Intl.ListFormat("en-GB");
+
+/** Returns the purpose of an entry in a sentence: the first one of its source file, without the name of the entry. */
+function purposeOf(entry: string): string {
+  const [, comment = ""] = /^\/\*\*([\s\S]*?)\*\//.exec(readFileSync(`${ROOT}${entries().get(entry)}`, "utf8")) ?? [];
+  const text = comment.replaceAll(/\s*\n \*\s*|\s+/g, " ").trim();
+  const [sentence] = text.replace(/^(?:The exports of )?["`]?polygate[\w/-]*["`]?: /, "").split(/(?<=\.) /);
+  if (!sentence) throw new Error(`${entry} has no comment on top of its source file.`);
+  return sentence[0]?.toUpperCase() + sentence.slice(1);
+}
+
+/** Returns the heading of an entry. A type, such as `Route`, may differ from a function of its page in case alone. */
+const headingOf = ({ name, kind }: DeclarationReflection, { values }: Pick<Group, "values">): string =>
+  !(kind & VALUES) && values.some((value) => value.name.toLowerCase() === name.toLowerCase()) ? `${name} (type)` : name;
+
+const slugOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\w ]/g, "")
+    .replaceAll(" ", "-");
+
+/** Ranks functions before classes and constants, options and limits before records, and names of the same rank by the alphabet. */
+function byUse(one: DeclarationReflection, other: DeclarationReflection): number {
+  return useOf(one) - useOf(other) || byName(one, other);
+}
+
+function useOf({ name, kind }: DeclarationReflection): number {
+  const first = FIRST.indexOf(name);
+  if (first >= 0) return first;
+  if (kind & VALUES) return FIRST.length + KINDS.findIndex(([, one]) => kind === one);
+  return FIRST.length + (/(?:Options|Limits|Timeouts)$/.test(name) ? 0 : 1);
+}
 
 const byName = (one: DeclarationReflection, other: DeclarationReflection): number => (one.name < other.name ? -1 : 1);
 
-function pageOf({ file, title, types, shapeOf }: Group, addresses: Addresses): string {
-  const note = "A field with a `?` may be left out. The types are written without `readonly`.";
+function pageOf(
+  group: Group,
+  addresses: Addresses,
+  places: ReadonlyMap<DeclarationReflection, string | undefined>,
+): string {
+  const { file, title, purpose, values, others, types, shapeOf } = group;
+  const note = "A field or a parameter with a `?` may be left out. The types are written without `readonly`.";
+  const functions = values.flatMap((value) => valueOf(value, shapeOf(value.name), linker(file, value.name, addresses)));
   const sections = types.flatMap((type) => {
     const shape = shapeOf(type.name);
     const linked = linker(file, type.name, addresses);
     // A method such as `[Symbol.asyncDispose]` is called by the language.
-    const children = (type.children ?? []).filter(({ name }) => !name.startsWith("["));
+    const children = (type.children ?? []).filter(
+      ({ name, inheritedFrom }) => !name.startsWith("[") && !(inheritedFrom && RETURNED.includes(type.name)),
+    );
+    const extended = RETURNED.includes(type.name)
+      ? (type.extendedTypes ?? []).map((one) => linked(withoutArguments(one.toString())))
+      : [];
     const fields = children.some(({ name }) => name === "type") ? children.toSorted(byRank) : children;
     const comment = blocksOf(type.comment);
     return [
-      `## ${type.name}`,
+      `## ${headingOf(type, group)}`,
       comment,
+      extended.length > 0 ? wrapped(`Has all of ${LIST.format(extended)}.`) : "",
       fields
         .map((field) => fieldOf(type.name, field, shape, linked))
         .join("\n")
@@ -290,9 +434,48 @@ function pageOf({ file, title, types, shapeOf }: Group, addresses: Addresses): s
       aliasOf(shape, comment, linked),
     ];
   });
-  const texts = [`# ${title}`, note, ...sections].filter((text) => text !== "");
+  const also = others.map((other) => `[\`${other.name}\`](${places.get(other)})`);
+  const end = also.length > 0 ? ["## Exported as well", wrapped(`${also.join(", ")}.`)] : [];
+  const texts = [`# ${title}`, purpose, note, ...functions, ...sections, ...end].filter((text) => text !== "");
   return `${texts.join("\n\n")}\n`;
 }
+
+/** Writes a function, a class or a constant: its signatures, its comment, its parameters, its fields, and the errors that it throws. */
+function valueOf(value: DeclarationReflection, shape: Shape, linked: (code: string) => string): string[] {
+  const { name, kind, comment, children = [], type } = value;
+  const constructors = children.flatMap((child) =>
+    child.kind === ReflectionKind.Constructor ? (child.signatures ?? []) : [],
+  );
+  const declared = type?.type === "reflection" ? type.declaration.signatures : undefined;
+  const signatures = value.signatures ?? declared ?? constructors;
+  const comments = [comment, ...signatures.map((one) => one.comment)].filter((one) => one !== undefined);
+  const parameters = signatures.flatMap((one) => one.parameters ?? []).filter((one) => one.comment);
+  const fields = children.filter(
+    (child) =>
+      kind === ReflectionKind.Class &&
+      child.kind !== ReflectionKind.Constructor &&
+      !child.inheritedFrom &&
+      !child.overwrites &&
+      !child.flags.isStatic &&
+      !child.name.startsWith("["),
+  );
+  const told = (tag: string): string[] =>
+    comments
+      .flatMap((one) => one.getTags(`@${tag}`))
+      .map(({ content }) => textOf(content).replaceAll(/\s+/g, " ").trim());
+  const returned = told("returns").map((text) => `Returns ${text[0]?.toLowerCase()}${text.slice(1)}`);
+  return [
+    `## ${name}`,
+    shape.signatures.map(linked).join("\n\n"),
+    ...comments.map(blocksOf),
+    parameters.map((one) => wrapped(`- \`${one.name}\`: ${paragraphsOf(one.comment).join(" ")}`, "  ")).join("\n"),
+    fields.map((field) => fieldOf(name, field, shape, linked)).join("\n"),
+    wrapped([...returned, ...told("throws").map((text) => `Throws ${text}`)].join(" ")),
+  ];
+}
+
+/** Returns a type without its arguments, such as the host's context, unless they contain texts. */
+const withoutArguments = (type: string): string => type.replace(/<[^<>"]*>$/, "");
 
 /** Ranks the `type` of a member of a union first, and the fields of many members last. */
 const byRank = (one: DeclarationReflection, other: DeclarationReflection): number => rankOf(one) - rankOf(other);
@@ -325,8 +508,9 @@ function fieldOf(
   const [text, more] = begin.startsWith("- ") ? ["", [begin, ...rest]] : [begin, rest];
   const bare = `${name}${flags.isOptional ? "?" : ""}`;
   const code = fields.get(name) ?? bare;
-  // The names and types of the model say most.
-  if (begin === "" && !(MODEL.test(file) && code !== bare)) undocumented.push(`${owner}.${name}`);
+  // The names and types of the model say most, and the comment of a class tells of its fields.
+  const isTold = field.parent?.kind === ReflectionKind.Class || MODEL.test(file);
+  if (begin === "" && !(isTold && code !== bare)) undocumented.push(`${owner}.${name}`);
   const amount = (DEFAULTS[owner] as Readonly<Record<string, unknown>> | undefined)?.[name];
   const ending = typeof amount === "number" && !/\bDefault: /.test(text) ? ` Default: ${amountOf(name, amount)}.` : "";
   const first = wrapped(`- ${linked(code)}${begin && ":"} ${text}${ending}`.trim(), "  ");
@@ -389,7 +573,9 @@ const blocksOf = (comment: Comment | undefined): string =>
     .join("")
     .trim();
 
-const textIn = (comment: Comment | undefined): string => (comment?.summary ?? []).map(({ text }) => text).join("");
+const textIn = (comment: Comment | undefined): string => textOf(comment?.summary ?? []);
+
+const textOf = (parts: Comment["summary"]): string => parts.map(({ text }) => text).join("");
 
 /** Writes an amount as people read it: `32 MiB`, `10 minutes`, `1,000,000`. */
 function amountOf(name: string, amount: number): string {

@@ -127,6 +127,12 @@ describe("the entries of docs/reference", () => {
     expect(needed.filter((name) => !sections.has(name))).toEqual([]);
   });
 
+  it("are there for each function, class and constant", () => {
+    // 32 is a constant, and 64 a function.
+    const values = all().filter(({ kind }) => [32, 64, CLASS].includes(kind));
+    expect(values.map(({ name }) => name).filter((name) => !sections.has(name))).toEqual([]);
+  });
+
   it.each([
     ["ApiKey", "- `paused?: boolean`: True for"],
     ["MessagesOptions", '- `errors?: "spec" | "vendor"`: The statuses'],
@@ -147,6 +153,19 @@ describe("the entries of docs/reference", () => {
     ["NamePolicy", '`"pass" | "none" | string[]`'],
     ["Price", "`(usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel) => number`"],
     ["Clock", "- `now(): number`: Milliseconds"],
+    [
+      "createGateway",
+      "`createGateway(options: GatewayOptions): Gateway` ([GatewayOptions](#gatewayoptions), [Gateway](",
+    ],
+    ["createGateway", "Throws RangeError for a limit that is not a positive integer"],
+    ["toExpressHandler", "`toExpressHandler(gateway: Mountable, options?: NodeHandlerOptions): ExpressHandler` ("],
+    ["GatewayError", "`new GatewayError(code: GatewayErrorCode, message: string, details?: GatewayErrorDetails)`"],
+    ["GatewayError", "- `retryAfterMs: number | undefined`"],
+    ["manualClock", "- `start`: Its first moment"],
+    ["hashApiKey", "`hashApiKey(apiKey: string): string`"],
+    ["budgetMetrics", "Returns a function that removes the gauges."],
+    ["tokenPrice", "[`tokenPrice: Price`](#price)"],
+    ["refusal", "`refusal(text?: string, options?: ReplyOptions): Turn` ("],
     ["GatewayErrorCode", '`"invalid_request"`, `"malformed_body"`'],
   ])("of %s has the types", (name, line) => {
     expect(sections.get(name)).toContain(line);

@@ -1,4 +1,4 @@
-/** Writes types as the reference shows them: the type of each field in a line, and the members of a union. */
+/** Writes types and signatures as the reference shows them: each field and each function in a line, and the members of a union. */
 
 import { createRequire } from "node:module";
 import type * as TypeScript from "../../node_modules/@arethetypeswrong/core/node_modules/typescript/lib/typescript.d.ts";
@@ -9,10 +9,15 @@ const ts = createRequire(import.meta.resolve("@arethetypeswrong/core"))("typescr
 /** The most characters of a field with its type. A longer type is left out, or shortened. */
 const MOST_CHARS = 110;
 
-/** The shape of a public type. */
+/** The most characters of a signature. A longer one is shortened. */
+const MOST_SIGNATURE_CHARS = 220;
+
+/** The shape of a public name. */
 export interface Shape {
   /** The source file. */
   readonly file: string;
+  /** The lines of code for a value: each form of a function or a constructor, or a constant with its type. None for a type. */
+  readonly signatures: readonly string[];
   /** The lines of code for the fields, by their names: `connections?: number`. */
   readonly fields: ReadonlyMap<string, string>;
   /** The type behind the name of an alias, when it is short, or the function that the type is. */
@@ -31,7 +36,7 @@ export interface Member {
   readonly isShared?: boolean;
 }
 
-/** Returns a function for the shapes of the types that an entry exports. `isDescribed` tells which types have an entry of their own. */
+/** Returns a function for the shapes of the names that an entry exports. `isDescribed` tells which types have an entry of their own. */
 export function shapesOf(
   checker: TypeScript.TypeChecker,
   file: TypeScript.SourceFile,
@@ -43,7 +48,7 @@ export function shapesOf(
     const found = exported.get(name);
     const symbol = found && found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found;
     const declaration = symbol?.declarations?.[0];
-    if (!symbol || !declaration) throw new Error(`No type is named ${name}.`);
+    if (!symbol || !declaration) throw new Error(`No export is named ${name}.`);
     const node = ts.isTypeAliasDeclaration(declaration) ? declaration.type : undefined;
     const call =
       node && ts.isFunctionTypeNode(node)
@@ -54,6 +59,7 @@ export function shapesOf(
     const properties = checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol));
     return {
       file: declaration.getSourceFile().fileName,
+      signatures: signaturesOf(name, symbol.declarations ?? []),
       fields: new Map(properties.map((property) => [property.name, codeOf(property)])),
       alias: call ? shortEnough(formsOf(call, " => ")) : isShort ? text : undefined,
       members: node && !isShort && !call ? membersOf(node, "") : [],
@@ -168,7 +174,11 @@ function definedText(type: TypeScript.TypeNode): string {
 function codeOf(property: TypeScript.Symbol): string {
   const name = `${property.name}${property.flags & ts.SymbolFlags.Optional ? "?" : ""}`;
   const declaration = property.declarations?.find(
-    (one) => ts.isMethodSignature(one) || ts.isMethodDeclaration(one) || ts.isPropertySignature(one),
+    (one) =>
+      ts.isMethodSignature(one) ||
+      ts.isMethodDeclaration(one) ||
+      ts.isPropertySignature(one) ||
+      ts.isPropertyDeclaration(one),
   );
   if (!declaration) return name;
   if (ts.isMethodSignature(declaration) || ts.isMethodDeclaration(declaration)) {
@@ -180,15 +190,57 @@ function codeOf(property: TypeScript.Symbol): string {
   return shortEnough([`${name}: ${name.endsWith("?") ? definedText(type) : shortened(type.getText())}`]) ?? name;
 }
 
+/** Returns the signatures of a function or a constructor, or a constant with its type. */
+function signaturesOf(name: string, declarations: readonly TypeScript.Declaration[]): string[] {
+  const write = (declaration: TypeScript.SignatureDeclaration, before = ""): string => {
+    const forms = formsOf(declaration, ": ").map((form) => before + name + form);
+    const code = shortEnough(forms, MOST_SIGNATURE_CHARS) ?? name;
+    // The comment tells of the parameters of the type; their names alone say little.
+    const own = new Set(declaration.typeParameters?.map((one) => one.name.text));
+    return code.replaceAll(/<(\w+(?:, \w+)*)>/g, (types, names: string) =>
+      names.split(", ").every((one) => own.has(one)) ? "" : types,
+    );
+  };
+  const functions = declarations.filter(ts.isFunctionDeclaration);
+  const overloads = functions.filter(({ body }) => body === undefined);
+  if (functions.length > 0) return (overloads.length > 0 ? overloads : functions).map((one) => write(one));
+  return declarations.flatMap((one) => {
+    if (ts.isClassDeclaration(one))
+      return one.members.filter(ts.isConstructorDeclaration).map((made) => write(made, "new "));
+    if (!ts.isVariableDeclaration(one)) return [];
+    const { type, initializer } = one;
+    if (type) return ts.isFunctionTypeNode(type) ? write(type) : `${name}: ${shortened(type.getText())}`;
+    if (initializer && ts.isArrowFunction(initializer)) return write(initializer);
+    return shortEnough([`${name} = ${initializer?.getText()}`]) ?? `${name}${typeBehind(initializer)}`;
+  });
+}
+
 /** Returns the forms of a function, the longest first: with the types of what it is given and returns, and without. */
 function formsOf({ parameters, type }: TypeScript.SignatureDeclaration, mark: string): string[] {
-  const names = parameters.map((one) => one.name.getText()).join(", ");
-  const given = parameters.map((one) => shortened(one.getText())).join(", ");
+  const names = parameters.map(nameOf).join(", ");
+  const given = parameters
+    .map((one) => {
+      const mark = (one.questionToken ?? one.initializer) ? "?" : "";
+      const rest = one.dotDotDotToken ? "..." : "";
+      const type = one.type ? `: ${shortened(one.type.getText())}` : typeBehind(one.initializer);
+      return `${rest}${nameOf(one)}${mark}${type}`;
+    })
+    .join(", ");
   const result = type ? mark + shortened(type.getText()) : "";
   return [`(${given})${result}`, `(${names})${result}`, `(${names})`];
 }
 
-const shortEnough = (codes: readonly string[]): string | undefined => codes.find((code) => code.length <= MOST_CHARS);
+/** Returns the type of a text or a number, which needs no type of its own in the code. */
+function typeBehind(value: TypeScript.Expression | undefined): string {
+  if (!value) return "";
+  return ts.isStringLiteralLike(value) ? ": string" : ts.isNumericLiteral(value) ? ": number" : "";
+}
+
+/** Returns the name of a parameter. One that is taken apart is an object of options. */
+const nameOf = ({ name }: TypeScript.ParameterDeclaration): string => (ts.isIdentifier(name) ? name.text : "options");
+
+const shortEnough = (codes: readonly string[], most = MOST_CHARS): string | undefined =>
+  codes.find((code) => code.length <= most);
 
 /** Returns the text of a type in a line, without `readonly`, and without the type of the host's context. */
 const shortened = (text: string): string =>

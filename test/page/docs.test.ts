@@ -677,6 +677,15 @@ describe("the search", () => {
     expect(find(name)[0]).toMatchObject({ page, heading });
   });
 
+  it.each([
+    ["createGateway", "polygate", "creategateway"],
+    ["toExpressHandler", "polygate-express", "toexpresshandler"],
+    ["GatewayError", "polygate-records-and-observers", "gatewayerror"],
+    ["openStores", "polygate-stores", "openstores"],
+  ])("answers the function or class %s by its entry, first or second", (name, page, heading) => {
+    expect(find(name).slice(0, 2)).toContainEqual(expect.objectContaining({ page, heading }));
+  });
+
   it("ranks words that follow each other before the same words apart, and those of a heading first", () => {
     const apart = "A hay for the blue. Then a needle of another hay, and blue of a needle, needle, needle.";
     const pages = {

@@ -1,4 +1,4 @@
-/** The chat-completions format, whole: an entry of the package. Its upstreams embed in the embeddings format. */
+/** The chat-completions format as a value, for the gateways and relays of `polygate/core`. Its upstreams embed in the embeddings format. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -43,7 +43,7 @@ export const chatCompletionsUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
   }),
 };
 
-/** The chat-completions format, whole. */
+/** The chat-completions format with all its sides, as a `FormatModule`. */
 export const chatCompletionsFormat: FormatModule<"chat-completions", object, ChatVerbs & EmbeddingVerbs> = {
   name: FORMAT,
   serve: chatCompletions,

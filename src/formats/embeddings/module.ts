@@ -1,4 +1,4 @@
-/** The embeddings format, whole: an entry of the package. Upstreams of chat-completions speak it too. */
+/** The embeddings format as a value, for the gateways and relays of `polygate/core`. Upstreams of chat-completions speak it too. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -19,5 +19,5 @@ export const embeddings = (): GatewayFormat<"embeddings"> => ({
   make: () => lazyFormat({ name: FORMAT, telemetry: OPENAI_TELEMETRY }, [ROUTE], code, (endpoint) => [endpoint]),
 });
 
-/** The embeddings format, whole. */
+/** The embeddings format with all its sides, as a `FormatModule`. */
 export const embeddingsFormat: FormatModule<"embeddings", object, never> = { name: FORMAT, serve: embeddings };

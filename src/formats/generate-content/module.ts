@@ -1,4 +1,4 @@
-/** The generate-content format, whole: an entry of the package. */
+/** The generate-content format as a value, for the gateways and relays of `polygate/core`. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -43,7 +43,7 @@ export const generateContentUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs>
   }),
 };
 
-/** The generate-content format, whole. */
+/** The generate-content format with all its sides, as a `FormatModule`. */
 export const generateContentFormat: FormatModule<"generate-content", object, ChatVerbs & EmbeddingVerbs> = {
   name: FORMAT,
   serve: generateContent,

@@ -1,4 +1,4 @@
-/** The images format, whole: an entry of the package. */
+/** The images format as a value, for the gateways and relays of `polygate/core`. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -70,7 +70,7 @@ export const imagesUpstream: UpstreamFormat<ImageVerbs> = {
   open: opened,
 };
 
-/** The images format, whole. */
+/** The images format with all its sides, as a `FormatModule`. */
 export const imagesFormat: FormatModule<"images", ImagesOptions, ImageVerbs> = {
   name: FORMAT,
   serve: images,

@@ -1,4 +1,4 @@
-/** The messages format, whole: an entry of the package. */
+/** The messages format as a value, for the gateways and relays of `polygate/core`. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -43,7 +43,7 @@ export const messagesUpstream: UpstreamFormat<ChatVerbs> = {
   open: (relay, options) => relay.chat(lazyCodec(upstream, (messagesCodec) => messagesCodec(options))),
 };
 
-/** The messages format, whole. */
+/** The messages format with all its sides, as a `FormatModule`. */
 export const messagesFormat: FormatModule<"messages", MessagesOptions, ChatVerbs> = {
   name: FORMAT,
   serve: messages,

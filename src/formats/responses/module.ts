@@ -1,4 +1,4 @@
-/** The Responses format, whole: an entry of the package. */
+/** The Responses format as a value, for the gateways and relays of `polygate/core`. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -54,7 +54,7 @@ export const responsesUpstream: UpstreamFormat<ChatVerbs> = {
   open: (relay, options) => relay.chat(lazyCodec(upstream, (responsesCodec) => responsesCodec(options))),
 };
 
-/** The Responses format, whole. */
+/** The Responses format with all its sides, as a `FormatModule`. */
 export const responsesFormat: FormatModule<"responses", ResponsesOptions, ChatVerbs> = {
   name: FORMAT,
   serve: responses,

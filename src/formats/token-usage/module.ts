@@ -1,4 +1,4 @@
-/** The token usage format, whole: an entry of the package. */
+/** The token usage format as a value, for the gateways of `polygate/core`. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
@@ -14,5 +14,5 @@ export const tokenUsage = (): GatewayFormat<"token-usage"> => ({
   make: () => served(),
 });
 
-/** The token usage format, whole. */
+/** The token usage format with all its sides, as a `FormatModule`. */
 export const tokenUsageFormat: FormatModule<"token-usage", object, never> = { name: FORMAT, serve: tokenUsage };

@@ -25,11 +25,13 @@ import {
 
 /** A stored value that differs from the value by the journal. */
 export interface LedgerDifference {
+  /** The table of the value, without its prefix. */
   readonly table: "keys" | "holds" | "budgets" | "budget_periods";
   /** The id of the key, the hold or the budget. That of a closed period has the beginning of the period before it. */
   readonly id: string;
   /** The field that differs; `missing` when the row itself does not exist. */
   readonly field: string;
+  /** The value in the table; undefined for none. */
   readonly stored: number | string | undefined;
   /** The value that results from the journal, or for a budget from its holds. */
   readonly expected: number | string | undefined;

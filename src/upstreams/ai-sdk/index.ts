@@ -1,4 +1,4 @@
-/** aiSdk: the models of any AI SDK provider as a backend. */
+/** polygate/backends/ai-sdk: the models of any AI SDK provider as a backend. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
