@@ -544,7 +544,7 @@ function userOf(login: unknown): AdminUser {
   }
   assertOptions<AdminUser>("the user of authorize", login, { name: "string", readOnly: "boolean?" });
   const { name, readOnly = false } = login as AdminUser;
-  if (name === "") throw new TypeError("the user of authorize: name must not be empty.");
+  if (name === "") throw new TypeError("the user of authorize has an empty name.");
   // A client may choose its name where the login asks for nothing but a password.
   if (name.length > LONGEST_NAME)
     throw refused(400, `The name of your login must have at most ${LONGEST_NAME} characters.`);
