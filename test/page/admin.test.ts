@@ -878,7 +878,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const page = await open("?part=refusals");
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toMatch(
-      /<img src=x.*POST \/v1\/chat\/completionsquota_insufficient429The call was refused by the key's own quota \(needed: \$0\.0000\d+, available: \$0\.000001\)/s,
+      /<img src=x.*POST \/v1\/chat\/completionsquota_insufficient429The call was refused by the key's own quota \(needed: at least \$0\.0000\d+, available: \$0\.000001\)/s,
     );
     expect(await rowOf(page, "rich").count()).toBe(0);
     // The id may stand in the error that a customer has sent.
@@ -920,7 +920,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await ofAnn.getByText("Europe/Berlin").waitFor();
     const limit = ofAnn.locator('[data-column="Reasons"] li').last();
     expect(await limit.textContent()).toMatch(
-      /the budget team \(needed: \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin\)\.$/,
+      /the budget team \(needed: at least \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin\)\.$/,
     );
     expect(await limit.locator("time").getAttribute("title")).toMatch(/T2[23]:00:00\.000Z$/);
     // No sentence of the list breaks at each of its words.
@@ -936,7 +936,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     // A single call has all sentences, with times and amounts as in the other columns.
     const reasons = page.locator('[data-column="Reasons"] li');
     expect(await reasons.last().textContent()).toMatch(
-      /the budget team \(needed: \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin\)\.$/,
+      /the budget team \(needed: at least \$0\.0000\d+, available: \$0\.000001, begins anew at \w+ 1, 20\d\d, 12:00\sAM Europe\/Berlin\)\.$/,
     );
     // The error stands as the caller has it, for whoever compares the two.
     const { errorMessage = "" } = (await stores.calls?.find(ids[0] ?? "")) ?? {};
@@ -957,7 +957,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await call("ann", "small");
     const page = await open("?part=refusals");
     await rowOf(page, "ann").waitFor();
-    expect(await rowOf(page, "ann").textContent()).toContain("refused by the budget plan 4 MAY (needed: $");
+    expect(await rowOf(page, "ann").textContent()).toContain("refused by the budget plan 4 MAY (needed: at least $");
     await page.close();
   });
 
