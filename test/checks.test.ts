@@ -22,6 +22,7 @@ const TRACKED: readonly string[] = [
   "playground/template/_{test.yml,test.bun.yml,tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore,npmrc}",
   "docs/{,reference/}*.md",
   "docs/*.png",
+  "docs/search-phrases.txt",
   "docs/examples/*.ts",
   "grafana/{dashboard.json,alerts.yaml}",
   "test/**/*.{ts,json}",

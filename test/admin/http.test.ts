@@ -703,7 +703,9 @@ describe("adminHandler", () => {
       });
       const now = (await ask("GET", at)).headers.get("etag") ?? "";
       expect(now).not.toBe(seen);
-      expect((await ask("PATCH", at, other, { "if-match": `"x", ${now}` })).status).toBe(200);
+      // The log would compare the fields with the state of one tag, and the store with that of the other.
+      expect((await ask("PATCH", at, other, { "if-match": `${seen}, ${now}` })).status).toBe(400);
+      expect((await ask("PATCH", at, other, { "if-match": now })).status).toBe(200);
       expect((await ask("PATCH", at, one, { "if-match": "*" })).status).toBe(200);
     }
     // The budget of a key is a change, too.
@@ -767,7 +769,7 @@ describe("adminHandler", () => {
     for (const passed of [
       (tag: string) => `W/${tag}`,
       (tag: string) => tag.replace(/"$/, '-gzip"'),
-      (tag: string) => `"other", W/${tag.replace(/"$/, '-br"')}`,
+      (tag: string) => `W/${tag.replace(/"$/, '-br"')}`,
     ]) {
       const { headers } = await ask("GET", "/keys/team");
       const name = passed("x");
@@ -1661,6 +1663,10 @@ describe("the login of the host", () => {
 
   it.each([
     ["x".repeat(201), "The name of your login must have at most 200 characters."],
+    [
+      "ann (com\u00admand\u2800 line\u200b)",
+      "The name of your login must not end in (command line), as the users of commands do.",
+    ],
     ["ann (command line)", "The name of your login must not end in (command line), as the users of commands do."],
     [
       "ann（COMMAND\u00a0LINE）\u200b",
@@ -1701,6 +1707,41 @@ describe("the login of the host", () => {
     const answered = await admin.handle(new Request("http://host/keys"), { context: { user: "ann" } });
     expect(answered?.status).toBe(200);
     expect((await admin.fetch(new Request("http://host/keys"))).status).toBe(401);
+  });
+});
+
+describe("reports", () => {
+  it("are made one after the other, so that the rows of many do not fill the memory, and not for a client that has gone", async () => {
+    let running = 0;
+    let most = 0;
+    const steps: (() => void)[] = [];
+    const usage: typeof stores.calls.usage = async (query) => {
+      most = Math.max(most, ++running);
+      await new Promise<void>((resolve) => steps.push(resolve));
+      running--;
+      return stores.calls.usage(query);
+    };
+    const calls = { ...stores.calls, usage };
+    const admin = adminHandler(stores.ports.quotas, { authorize, calls });
+    const gone = new AbortController();
+    const ask = (signal?: AbortSignal): Promise<Response> =>
+      admin.fetch(new Request("http://host/usage", { headers: { "x-user": "ann" }, ...(signal && { signal }) }));
+    const first = ask();
+    const left = ask(gone.signal).catch(() => undefined);
+    const others = Array.from({ length: 19 }, () => ask());
+    gone.abort();
+    await vi.waitFor(() => expect(steps).toHaveLength(1));
+    for (let at = 0; at < 19; at++) {
+      await vi.waitFor(() => expect(steps.length).toBeGreaterThan(at));
+      steps[at]?.();
+    }
+    const statuses = (await Promise.all([first, ...others])).map(({ status }) => status);
+    await left;
+    expect(most).toBe(1);
+    expect([
+      statuses.filter((status) => status === 200).length,
+      statuses.filter((status) => status === 503).length,
+    ]).toEqual([19, 1]);
   });
 });
 
@@ -1756,8 +1797,15 @@ describe("a page of another origin", () => {
     },
   );
 
+  it.each([
+    ["by a WebSocket", { origin: "https://evil.example" }],
+    ["ahead of its reader", { "sec-fetch-site": "none", "sec-purpose": "prefetch" }],
+  ])("reads nothing %s", async (_how, headers) => {
+    expect((await asking()("GET", "/keys", undefined, headers)).status).toBe(403);
+  });
+
   it("is told by no header that it may read", async () => {
-    const { headers, status } = await asking()("GET", "/keys", undefined, { origin: "https://evil.example" });
+    const { headers, status } = await asking()("GET", "/keys", undefined, { origin: "http://host" });
     expect(status).toBe(200);
     expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
     expect(headers.get("cache-control")).toBe("no-store");
@@ -2257,6 +2305,38 @@ describe("a repeated request", () => {
     const all = await Promise.all(Array.from({ length: 5 }, () => ask("POST", "/keys/team/grant", { units: 5 }, key)));
     expect(all.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
     expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
+  });
+
+  it("is not made once its client was told that the time is over, unless it has begun", async () => {
+    const clock = manualClock(0);
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    const { promise: asleep, resolve: wake } = Promise.withResolvers<void>();
+    const log = memoryAuditLog();
+    const audit: AuditLog = { ...log, begin: (entry) => asleep.then(() => log.begin(entry)) };
+    const failures: unknown[] = [];
+    const admin = adminHandler(quotas, { authorize, clock, audit, onFailure: (error) => failures.push(error) });
+    const headers = { "x-user": "ann", "content-type": "application/json", ...key };
+    const request = new Request("http://host/keys/team/grant", { method: "POST", headers, body: '{"units":5}' });
+    const answer = admin.fetch(request);
+    await clock.advance(30_000);
+    expect((await answer).status).toBe(503);
+    wake();
+    await vi.waitFor(async () => expect(await audit.list({ limit: 9 })).toMatchObject([{ state: "failed" }]));
+    expect(await quotas.report("team")).toMatchObject({ granted: 0 });
+    expect(failures.map(String).join()).not.toContain("Unhandled");
+  });
+
+  it("is the same change in another case of the mount's path", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team", granted: 0 });
+    const admin = adminHandler(quotas, { authorize });
+    for (const path of ["/admin", "/Admin"]) {
+      const headers = { "x-user": "ann", "content-type": "application/json", ...key };
+      const request = new Request("http://host/keys/team/grant", { method: "POST", headers, body: '{"units":5}' });
+      expect((await admin.handle(request, { path }))?.status).toBe(200);
+    }
+    expect(await quotas.report("team")).toMatchObject({ granted: 5 });
   });
 
   it("changes nothing more while the store hangs, and gets the answer after it", async () => {

@@ -9,6 +9,7 @@ import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
+import { commandsPage } from "./commands.ts";
 import { entries, ROOT } from "./entries.ts";
 import { messagesPage } from "./messages.ts";
 import type { Member, Shape } from "./shapes.ts";
@@ -274,6 +275,7 @@ export function referencePages({ children = [] }: ProjectReflection, shapesOf: S
     ...pages,
     ...tablePages(),
     ["error-messages.md", messagesPage()],
+    ["command-line.md", commandsPage()],
     ["sql-tables.md", sqlPage()],
     ["reference.md", indexOf(described)],
   ]);
@@ -357,7 +359,7 @@ function indexOf(groups: readonly Group[]): string {
     return wrapped([`- [${label}](${file}): ${purpose}`, ...lists].join(" "), "  ");
   });
   const tables = wrapped(
-    "The [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), the [messages of all errors](error-messages.md), and the [columns of SQL tables](sql-tables.md).",
+    "The [command `polygate`](command-line.md), the [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), the [messages of all errors](error-messages.md), and the [columns of SQL tables](sql-tables.md).",
   );
   return `# Reference\n\n${tables}\n\n## Functions, options and records\n\n${lines.join("\n")}\n`;
 }

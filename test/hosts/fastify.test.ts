@@ -37,6 +37,15 @@ it("takes what Fastify has parsed, in a hook behind its parsers", async () => {
   expect((await fetch(`${url}/ai/v1/messages`, post(null))).status).toBe(400);
 });
 
+it("answers what a test injects", async () => {
+  app = fastify();
+  app.addHook("onRequest", (request, reply, done) => ai(request.raw, reply.raw, done));
+  const { headers, body: payload } = post(having({ stream: true }));
+  const answer = await app.inject({ method: "POST", url: "/ai/v1/messages", headers, payload });
+  expect(answer.statusCode).toBe(200);
+  expect(answer.body).toContain("message_stop");
+});
+
 it("tells the host what to do where Fastify has parsed a body and nobody has handed it on", async () => {
   app = fastify();
   app.addHook("preHandler", (request, reply, done) => ai(request.raw, reply.raw, done));

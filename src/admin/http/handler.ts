@@ -105,6 +105,8 @@ export interface AdminHandler<Context = unknown> extends Mountable<Context>, Cor
 /** The longest wait for `authorize`, and for the work of a request, in milliseconds. */
 const AUTHORIZE_MS = 10_000;
 const WORK_MS = 30_000;
+/** The most reports that run and wait. */
+const MOST_REPORTS = 20;
 /** The wait that a client is told while the store is away, in seconds. */
 const RETRY_AFTER = { "retry-after": "5" };
 /** The time between two reports of a store that cannot be used, in milliseconds. */
@@ -201,12 +203,8 @@ interface Services {
 type Kept = Pick<RecordedAnswer, "status" | "headers"> & { readonly body: string };
 
 /** The error for a change that finds no room in the store of answers. */
-const tooMany = (): HTTPError =>
-  new HTTPError({
-    status: 503,
-    message: "Too many changes with an Idempotency-Key run. Try again in some seconds.",
-    headers: RETRY_AFTER,
-  });
+const tooMany = (what: string): HTTPError =>
+  new HTTPError({ status: 503, message: `Too many ${what} run. Try again in some seconds.`, headers: RETRY_AFTER });
 
 /** Stands for the answer of a change that may have been made. No other answer that is kept has the status of an error. */
 const UNKNOWN_END: Kept = { status: 409, headers: {}, body: "{}" };
@@ -230,6 +228,9 @@ class Admin {
   readonly #desk: Desk;
   readonly #services: Services;
   readonly #operations: readonly Operation[];
+  /** The number of reports that run or wait, and the end of the last one. */
+  #reports = 0;
+  #lastReport: Promise<unknown> = Promise.resolve();
   /** The last time when the host heard of a store that is away or has no tables, in milliseconds. */
   #toldUnusableAt = -Infinity;
 
@@ -336,6 +337,8 @@ class Admin {
     // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.tagOf && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
+    // The log of changes would leave out what one tag has, and the store would take the state of the other.
+    if (req.headers.get("if-match")?.includes(",")) throw refused(400, "If-Match takes one tag.");
     const text = operation.method === "GET" ? "" : await textOf(req, this.#services.clock);
     const asked: Asked = {
       user,
@@ -348,9 +351,12 @@ class Admin {
     };
     const change = watched(this.#desk);
     const work = async (): Promise<Kept> => {
-      const told = await (action === undefined
-        ? this.#told(operation, asked, this.#desk)
-        : this.#noted(operation, action, asked, change));
+      const read = (): Promise<Told> => this.#told(operation, asked, this.#desk);
+      const told = await (action !== undefined
+        ? this.#noted(operation, action, asked, change)
+        : operation.asCsv
+          ? this.#inTurn(req.signal, read)
+          : read());
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv && csvHeaders(told.csv.fileName)), ...(told.tag && { etag: told.tag }) },
@@ -360,6 +366,7 @@ class Admin {
     const key = req.headers.get("idempotency-key");
     const kept = await this.#bounded(
       action === undefined || key === null ? work() : this.#once(key, operation, asked, event, text, change, work),
+      change,
     );
     return new Response(kept.body, {
       status: kept.status,
@@ -367,10 +374,28 @@ class Admin {
     });
   }
 
-  /** Ends a wait for a store that hangs. The work itself goes on, and so a change keeps its `Idempotency-Key`. */
-  async #bounded(work: Promise<Kept>): Promise<Kept> {
+  /** Makes reports one after the other: each has all of its rows in memory. Skips a report whose client has gone. */
+  async #inTurn(signal: AbortSignal, work: () => Promise<Told>): Promise<Told> {
+    if (this.#reports === MOST_REPORTS) throw tooMany("reports");
+    this.#reports++;
+    const told = this.#lastReport.then(() => {
+      if (signal.aborted) throw refused(400, "The client has gone.");
+      return work();
+    });
+    // A store that hangs holds the others up for a while only.
+    this.#lastReport = within(
+      told.catch(() => {}),
+      WORK_MS,
+      this.#services.clock,
+    ).then(() => this.#reports--);
+    return told;
+  }
+
+  /** Ends a wait for a store that hangs. A change that has begun goes on, and keeps its `Idempotency-Key`; any other is not made any more. */
+  async #bounded(work: Promise<Kept>, change: WatchedChange): Promise<Kept> {
     const kept = await within(work, WORK_MS, this.#services.clock);
     if (kept !== LATE) return kept;
+    change.isOver = true;
     throw new HTTPError({
       status: 503,
       message: "The store has not answered in time. Look whether the change was made.",
@@ -446,7 +471,8 @@ class Admin {
       throw refused(400, "The header Idempotency-Key must be 1 to 255 visible ASCII characters, without spaces.");
     const { replays, onFailure } = this.#services;
     // Admins of several tenants may share a store of answers. A user who makes many changes deletes no answers of others.
-    const whose = ["admin", baseOf(context), user.name];
+    // Frameworks may read the path of a mount without its case.
+    const whose = ["admin", baseOf(context).toLowerCase(), user.name];
     const holder: ReplayHolder = {
       id: hashOf([...whose, method, path, id, key]),
       keyId: hashOf(whose),
@@ -454,7 +480,9 @@ class Admin {
     };
     const fingerprint = hashOf([text, req.headers.get("if-match")]);
     const state = await replays.claim({ ...holder, fingerprint, leaseMs: RETAIN_MS }).catch((error: unknown) => {
-      throw (Object(error) as { readonly code?: unknown }).code === "busy" ? tooMany() : error;
+      throw (Object(error) as { readonly code?: unknown }).code === "busy"
+        ? tooMany("changes with an Idempotency-Key")
+        : error;
     });
     if (state.state !== "claimed" && state.fingerprint !== fingerprint)
       throw refused(409, "Another request has used this Idempotency-Key.");
@@ -548,10 +576,12 @@ function userOf(login: unknown): AdminUser {
   // A client may choose its name where the login asks for nothing but a password.
   if (name.length > LONGEST_NAME)
     throw refused(400, `The name of your login must have at most ${LONGEST_NAME} characters.`);
-  if (OF_COMMAND_LINE.test(name.normalize("NFKC")))
+  if (OF_COMMAND_LINE.test(name.normalize("NFKC").replaceAll(INVISIBLE, "")))
     throw refused(400, "The name of your login must not end in (command line), as the users of commands do.");
   return { name, readOnly };
 }
+
+const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 /** The end of the names that the log of changes gives to users of the command line. */
 const OF_COMMAND_LINE = /\(\s*command\s+line\s*\)\W*$/iu;
@@ -619,18 +649,19 @@ function noRoute(operations: readonly Operation[], path: string): string {
  */
 function assertOwnPage({ method, headers, url }: Request, root: string): void {
   const site = headers.get("sec-fetch-site");
-  const isOfOther = site !== null && site !== "same-origin" && site !== "none";
+  const origin = headers.get("origin");
+  // A WebSocket tells the origin of its page alone, and a page that is loaded ahead its purpose alone.
+  const isOfOther =
+    (site !== null && site !== "same-origin" && site !== "none") ||
+    (origin !== null && URL.parse(origin)?.host !== (headers.get("host") ?? URL.parse(url)?.host));
   if (method === "GET" || method === "HEAD") {
     const isLink = headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
     // A download shows another page whether an id is known: the window stays where it was.
-    if (isOfOther && !(isLink && /^\/?$/.test(pathOf(url).slice(root.length))))
+    if ((isOfOther || headers.has("sec-purpose")) && !(isLink && /^\/?$/.test(pathOf(url).slice(root.length))))
       throw new HTTPError({ status: 403, message: "A page of another origin may only link to the page of the admin." });
     return;
   }
-  const origin = headers.get("origin");
-  const isForeign =
-    isOfOther || (origin !== null && URL.parse(origin)?.host !== (headers.get("host") ?? URL.parse(url)?.host));
-  if (isForeign) throw new HTTPError({ status: 403, message: "A page of another origin may not change anything." });
+  if (isOfOther) throw new HTTPError({ status: 403, message: "A page of another origin may not change anything." });
   const type = headers.get("content-type") ?? "";
   if (method !== "DELETE" && !/^application\/json\s*(?:;|$)/i.test(type))
     throw new HTTPError({ status: 415, message: "The content-type must be application/json." });

@@ -219,6 +219,8 @@ export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">
 export interface WatchedChange {
   readonly desk: Desk;
   mayBeMade: boolean;
+  /** True once the client has been told that the time is over: a change that has not begun begins no more. */
+  isOver: boolean;
 }
 
 /** The verbs of stores that change nothing. */
@@ -240,6 +242,7 @@ export function watched(desk: Desk): WatchedChange {
       if (typeof verb !== "function") return verb;
       if (READS.has(name)) return verb.bind(target) as unknown;
       return async (...args: readonly unknown[]): Promise<unknown> => {
+        if (change.isOver) throw new Error("The time of the request was over before its change began.");
         const before = change.mayBeMade;
         change.mayBeMade = true;
         try {
@@ -251,7 +254,7 @@ export function watched(desk: Desk): WatchedChange {
       };
     },
   });
-  const change: WatchedChange = { desk: deskOf(store, desk), mayBeMade: false };
+  const change: WatchedChange = { desk: deskOf(store, desk), mayBeMade: false, isOver: false };
   return change;
 }
 

@@ -296,7 +296,7 @@ function preferenceFor(query: string): (id: string) => number {
   return NAME.test(query) ? preferenceOfNames : preferenceOfTexts;
 }
 
-const REFERENCE = /^(?:polygate|error-messages|errors-by-format|conversion-tables|reference|playground)/;
+const REFERENCE = /^(?:polygate|command-line|error-messages|errors-by-format|conversion-tables|reference|playground)/;
 
 /**
  * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
