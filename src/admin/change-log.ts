@@ -36,7 +36,7 @@ export interface Change extends Pick<AuditEntry, "user" | "action"> {
 interface Ends<Made> {
   /** Returns the id of what was made. */
   readonly idOf: (made: Made) => string | undefined;
-  /** Returns the end of a change that was certainly not made. Undefined when nobody knows whether it was made. */
+  /** Returns the end of a change that was not made; undefined when the store may have made the change. */
   readonly endOf: (error: unknown) => AuditOutcome | undefined;
 }
 

@@ -1,12 +1,26 @@
 /** Writes the page of the reference with the commands of `polygate`, from their help. */
 
-import { execFileSync } from "node:child_process";
-import process from "node:process";
+import manifest from "../../package.json" with { type: "json" };
+import { runCommand } from "../../src/admin/command-line.ts";
 import { ROOT } from "./entries.ts";
 import { wrapped } from "./wrapped.ts";
 
-const helpOf = (...words: readonly string[]): string =>
-  execFileSync(process.execPath, [`${ROOT}src/cli.ts`, ...words, "--help"], { encoding: "utf8" });
+/** Stands for what a help never needs: files, and servers to start. */
+const unused = (): never => {
+  throw new Error("A help reads no file and starts no server.");
+};
+
+async function helpOf(...words: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  await runCommand([...words, "--help"], {
+    env: {},
+    print: (line) => lines.push(line),
+    read: unused,
+    home: { root: ROOT, manifest },
+    servers: { demo: unused, serve: unused },
+  });
+  return lines.join("\n");
+}
 
 /** The rows of a help with two columns. */
 const rowsIn = (text: string): readonly (readonly [name: string, about: string])[] =>
@@ -18,10 +32,9 @@ const list = (rows: readonly (readonly [name: string, about: string])[]): string
 /** The options that every command with a store takes, and those of every command. */
 const GENERAL = /^(?:--store|--prefix|--currency|--json|-h, --help|-v, --version)\b/;
 
-function sectionOf(words: readonly string[]): string {
-  const help = helpOf(...words);
-  const [, about = ""] = /^polygate [^:]*: (.*)/.exec(help) ?? [];
-  const [, usage = ""] = /^polygate ([^:]*):/.exec(help) ?? [];
+async function sectionOf(words: readonly string[]): Promise<string> {
+  const help = await helpOf(...words);
+  const [, usage = "", about = ""] = /^polygate ([^:]*): (.*)/.exec(help) ?? [];
   const examples = Array.from(help.matchAll(/^ {2}(polygate .*)$/gm), ([, line = ""]) => `- \`npx ${line}\``);
   return [
     `### ${words.join(" ")}`,
@@ -36,14 +49,15 @@ function sectionOf(words: readonly string[]): string {
 /** Returns the names in a list of commands, such as `create` of `create ID`. */
 const namesIn = (text: string): readonly string[] => rowsIn(text).flatMap(([name]) => /^[a-z-]+/.exec(name) ?? []);
 
-export function commandsPage(): string {
-  const all = helpOf();
-  const general = helpOf("keys");
+export async function commandsPage(): Promise<string> {
+  const all = await helpOf();
+  const general = await helpOf("keys");
   // The help of all commands has a block for the programs, for each group, and for the commands without a group.
   const blocks = all.matchAll(/^polygate (?:(\w+) )?<command>(?: --store <address>)?\n\n((?: {2}.*\n)+)/gm);
-  const sections = Array.from(blocks, ([, group, rows = ""]) =>
-    namesIn(rows).map((name) => sectionOf(group === undefined ? [name] : [group, name])),
-  ).flat();
+  const commands = Array.from(blocks, ([, group, rows = ""]) =>
+    namesIn(rows).map((name) => (group === undefined ? [name] : [group, name])),
+  );
+  const sections = await Promise.all(commands.flat().map(sectionOf));
   const [, words = ""] = /\n\n(POLYGATE_STORE[^]*?)\n\n/.exec(general) ?? [];
   const notes = words.split("\n").map((line) => `- ${line.replace(/^[A-Z_]{3,}/, (name) => `\`${name}\``)}`);
   return `# The command polygate

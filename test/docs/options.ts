@@ -256,7 +256,10 @@ export type ShapesOf = (entry: string, isDescribed: (name: string) => boolean) =
  * Returns the pages by their names: one or more for each entry, such as `polygate-backends-relay.md`, the tables, and
  * `reference.md`, which leads to all of them.
  */
-export function referencePages({ children = [] }: ProjectReflection, shapesOf: ShapesOf): ReadonlyMap<string, string> {
+export async function referencePages(
+  { children = [] }: ProjectReflection,
+  shapesOf: ShapesOf,
+): Promise<ReadonlyMap<string, string>> {
   const described = children
     .toSorted(byName)
     .flatMap((entry) => groupsOf(entry, shapesOf))
@@ -275,7 +278,7 @@ export function referencePages({ children = [] }: ProjectReflection, shapesOf: S
     ...pages,
     ...tablePages(),
     ["error-messages.md", messagesPage()],
-    ["command-line.md", commandsPage()],
+    ["command-line.md", await commandsPage()],
     ["sql-tables.md", sqlPage()],
     ["reference.md", indexOf(described)],
   ]);

@@ -48,7 +48,7 @@ app.validate(project);
 await app.generateDocs(project, out);
 if (json !== undefined) await app.generateJson(project, json);
 if (options !== undefined) {
-  const pages = referencePages(project, (entry, isDescribed) => {
+  const pages = await referencePages(project, (entry, isDescribed) => {
     const source = `${ROOT}${entries().get(entry)}`;
     const point = points.find(({ sourceFile }) => sourceFile.fileName === source);
     if (!point) throw new Error(`${entry} has no source file.`);

@@ -581,6 +581,7 @@ function userOf(login: unknown): AdminUser {
   return { name, readOnly };
 }
 
+/** Characters that a reader does not see: a name with them would look like another one. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 /** The end of the names that the log of changes gives to users of the command line. */

@@ -62,7 +62,7 @@ const spokenOf = (text: string): string =>
   );
 
 /** Reads the text of an error, where each `…` stands for a value. */
-export function phraseOf(text: string): Quoted {
+export function quotedOf(text: string): Quoted {
   const parts = text
     .split("…")
     .map(wordsIn)

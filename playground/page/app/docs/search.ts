@@ -2,7 +2,7 @@
 
 import MiniSearch, { type SearchResult } from "minisearch";
 import { addressOf, type Block, blocksOf, piecesOf, rowOf } from "./markdown.ts";
-import { phraseOf as quotedOf, quotationIn, type Quoted, quotedBy } from "./quotations.ts";
+import { quotationIn, type Quoted, quotedBy, quotedOf } from "./quotations.ts";
 import { commonStemOf, FILLERS, STOP_WORDS } from "./stems.ts";
 
 /** A found section, or a row of it. */
@@ -64,10 +64,6 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
   const known = new Set<string>();
   const index = new MiniSearch<Section>({
     fields: ["ownTitle", "pageTitle", "summary", "asked", "text", "code"],
-    extractField: (section, field) =>
-      field === "asked"
-        ? section.asked.join("\n")
-        : section[field as "id" | "ownTitle" | "pageTitle" | "summary" | "text" | "code"],
     tokenize: tokensOf,
     processTerm: (word) => {
       const stem = stemOf(word);
