@@ -2403,6 +2403,46 @@ describe("a repeated request", () => {
     expect((await again()).status).toBe(200);
   });
 
+  it.each<["claim" | "release" | "record", string, number, string | null]>([
+    ["claim", "team", 500, null],
+    ["release", "unknown", 404, null],
+    ["record", "team", 200, "true"],
+  ])("finds its key as it should be soon after the store has failed once at %s", async (verb, id, status, replayed) => {
+    const clock = manualClock(0);
+    const replayStore = memoryReplayStore({ clock });
+    await stores.ports.quotas.add({ id: "team", granted: 0 });
+    if (verb === "claim") {
+      // The connection is lost behind the claim, and is still away for the release.
+      const claim = replayStore.claim.bind(replayStore);
+      vi.spyOn(replayStore, "claim").mockImplementationOnce((claimed) => claim(claimed).then(failing));
+    }
+    vi.spyOn(replayStore, verb === "record" ? "record" : "release").mockImplementationOnce(failing);
+    const failures: unknown[] = [];
+    const ask = asking({ clock, replayStore, onFailure: (error) => failures.push(error) });
+    const again = () => ask("POST", `/keys/${id}/grant`, { units: 5 }, key);
+    expect((await again()).status).toBe(status);
+    expect((await again()).body).toMatchObject({ error: { code: "conflict" } });
+    await clock.advance(500);
+    const { headers, status: then } = await again();
+    expect([then, headers.get("idempotency-replayed")]).toEqual([status === 500 ? 200 : status, replayed]);
+    expect(failures).toHaveLength(verb === "claim" ? 1 : 0);
+  });
+
+  it("finds the change running once the store of answers has failed for long, and the host is told", async () => {
+    const clock = manualClock(0);
+    const replayStore = memoryReplayStore({ clock });
+    const recording = vi.spyOn(replayStore, "record").mockImplementation(failing);
+    await stores.ports.quotas.add({ id: "team", granted: 0 });
+    const failures: unknown[] = [];
+    const ask = asking({ clock, replayStore, onFailure: (error) => failures.push(error) });
+    await ask("POST", "/keys/team/grant", { units: 5 }, key);
+    for (const pauseMs of [500, 5_000, 30_000, 60_000]) await clock.advance(pauseMs);
+    expect(recording).toHaveBeenCalledTimes(4);
+    expect(failures).toHaveLength(1);
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(409);
+    expect(await stores.ports.quotas.report("team")).toMatchObject({ granted: 5 });
+  });
+
   it("is the same request with another encoding of its id", async () => {
     const ask = asking();
     await ask("POST", "/keys", { id: "team", granted: 0 });

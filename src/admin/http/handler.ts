@@ -27,6 +27,7 @@ import {
   unknownName,
 } from "../../options.ts";
 import type { Mounted } from "../../pipeline/call.ts";
+import { RETRY_PAUSES_MS } from "../../pipeline/settlements.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
@@ -469,7 +470,7 @@ class Admin {
   ): Promise<Kept> {
     if (!/^[\x21-\x7e]{1,255}$/.test(key))
       throw refused(400, "The header Idempotency-Key must be 1 to 255 visible ASCII characters, without spaces.");
-    const { replays, onFailure } = this.#services;
+    const { replays } = this.#services;
     // Admins of several tenants may share a store of answers. A user who makes many changes deletes no answers of others.
     // Frameworks may read the path of a mount without its case.
     const whose = ["admin", baseOf(context).toLowerCase(), user.name];
@@ -479,10 +480,13 @@ class Admin {
       callId: crypto.randomUUID(),
     };
     const fingerprint = hashOf([text, req.headers.get("if-match")]);
+    const release = (): Promise<void> => replays.release(holder);
     const state = await replays.claim({ ...holder, fingerprint, leaseMs: RETAIN_MS }).catch((error: unknown) => {
-      throw (Object(error) as { readonly code?: unknown }).code === "busy"
-        ? tooMany("changes with an Idempotency-Key")
-        : error;
+      if ((Object(error) as { readonly code?: unknown }).code === "busy")
+        throw tooMany("changes with an Idempotency-Key");
+      // The store may have taken the claim.
+      void this.#tellEnd(release);
+      throw error;
     });
     if (state.state !== "claimed" && state.fingerprint !== fingerprint)
       throw refused(409, "Another request has used this Idempotency-Key.");
@@ -503,15 +507,30 @@ class Admin {
     }
     const record = ({ status, headers, body }: Kept): Promise<void> => {
       const answer = { requestId: holder.callId, status, headers, body: withoutSecret(body), stream: false };
-      return replays.record({ ...holder, fingerprint, answer, retainMs: RETAIN_MS }).catch(onFailure);
+      return this.#tellEnd(() => replays.record({ ...holder, fingerprint, answer, retainMs: RETAIN_MS }));
     };
     try {
       const kept = await work();
       await record(kept);
       return kept;
     } catch (error) {
-      await (change.mayBeMade ? record(UNKNOWN_END) : replays.release(holder).catch(onFailure));
+      await (change.mayBeMade ? record(UNKNOWN_END) : this.#tellEnd(release));
       throw error;
+    }
+  }
+
+  /**
+   * Tells the store of answers how a change has ended. Tries again behind the request while the store fails: until then, a repeat finds the
+   * change running.
+   */
+  async #tellEnd(tell: () => Promise<void>, failures = 0): Promise<void> {
+    const { clock, onFailure } = this.#services;
+    try {
+      await tell();
+    } catch (error) {
+      const pauseMs = RETRY_PAUSES_MS[failures];
+      if (pauseMs === undefined) onFailure(error);
+      else clock.after(pauseMs, () => void this.#tellEnd(tell, failures + 1));
     }
   }
 
