@@ -77,7 +77,7 @@ export async function connect(address: string, options: ConnectOptions): Promise
         const { retrying } = await import("../sql/database.ts");
         const database = new DatabaseSync(file);
         // Fails while another process, which starts at the same time, does the same.
-        await retrying("sqlite", async () => database.exec("PRAGMA journal_mode = WAL"));
+        await retrying(async () => database.exec("PRAGMA journal_mode = WAL"));
         return [nodeSqliteDialect(database), { kind: "memory" }];
       });
     }

@@ -146,7 +146,7 @@ export class SqlAccess {
       throw error;
     }
     try {
-      return await retrying(this.dialect, work);
+      return await retrying(work);
     } catch (error) {
       // Somebody may have removed the tables since the check.
       if (lacksTable(error)) await assertSchema(this.db);
@@ -206,26 +206,31 @@ const SQLITE_UNIQUE = new Set([1555, 2067]);
 /** SQLite's BUSY and LOCKED: the low byte of their extended codes. */
 const SQLITE_BUSY = new Set([5, 6]);
 
-/** True for the error of a transaction that conflicts with another transaction. */
-function isConflict(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code, errno, errcode } = error as Error & { code?: unknown; errno?: unknown; errcode?: unknown };
-  if (typeof errcode === "number") return SQLITE_BUSY.has(errcode & 0xff) || SQLITE_UNIQUE.has(errcode);
-  if (typeof code === "string" && (RETRIED_CODES.has(code) || /^SQLITE_(BUSY|LOCKED)/.test(code))) return true;
-  return typeof errno === "number" && RETRIED_NUMBERS.has(errno);
-}
-
-/** The most attempts of one verb. SQLite needs more attempts: it admits one writer at a time, and fails at once when it is busy. */
-const TRIES: Readonly<Record<SqlDialect, number>> = { sqlite: 500, postgres: 20, mysql: 20 };
+/** The most attempts after a conflict, and while SQLite is busy: it admits one writer at a time, and fails at once. */
+const [TRIES, TRIES_WHILE_BUSY] = [20, 500];
 const MAX_PAUSE_MS = 40;
 
+/** Returns the most attempts for the error of a transaction that conflicts with another transaction; one for any other error. */
+function triesAfter(error: unknown): number {
+  if (!(error instanceof Error)) return 1;
+  const { code, errno, errcode } = error as Error & { code?: unknown; errno?: unknown; errcode?: unknown };
+  const isBusy =
+    typeof errcode === "number"
+      ? SQLITE_BUSY.has(errcode & 0xff)
+      : typeof code === "string" && /^SQLITE_(BUSY|LOCKED)/.test(code);
+  if (isBusy) return TRIES_WHILE_BUSY;
+  const isConflict =
+    SQLITE_UNIQUE.has(errcode as number) || RETRIED_CODES.has(code as string) || RETRIED_NUMBERS.has(errno as number);
+  return isConflict ? TRIES : 1;
+}
+
 /** Runs `work`, and runs it again after each conflict and a short pause of random length. */
-export async function retrying<T>(dialect: SqlDialect, work: () => Promise<T>): Promise<T> {
+export async function retrying<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++)
     try {
       return await work();
     } catch (error) {
-      if (tries >= TRIES[dialect] || !isConflict(error)) throw error;
+      if (tries >= triesAfter(error)) throw error;
       const pauseMs = Math.random() * Math.min(MAX_PAUSE_MS, 2 ** tries);
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }

@@ -66,7 +66,7 @@ export async function verifyLedger(db: SqlDatabase, options: VerifyOptions): Pro
   const tables = withTables(db, tablesOf(names));
   const snapshot = () =>
     dialect === "sqlite" ? tables.transaction() : tables.transaction().setIsolationLevel("repeatable read");
-  return retrying(dialect, () =>
+  return retrying(() =>
     snapshot().execute(async (tx) => [
       ...(await verifyKeys(tx, dialect)),
       ...(await verifyHolds(tx, dialect)),

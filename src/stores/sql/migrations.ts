@@ -68,10 +68,10 @@ export async function migrate(db: SqlDatabase, migration: MigrationOptions): Pro
     if (error !== undefined) throw error;
   };
   const plain = db.withoutPlugins();
-  const version = await retrying(dialect, () => versionOf(withTables(plain, tables)));
+  const version = await retrying(() => versionOf(withTables(plain, tables)));
   if (version > SCHEMA_VERSION) assertVersion(version);
   if (version === SCHEMA_VERSION) return;
-  await retrying(dialect, () =>
+  await retrying(() =>
     dialect === "sqlite" ? plain.connection().execute((one) => alone(one, migrateIn)) : migrateIn(plain),
   );
 }

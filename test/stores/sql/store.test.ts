@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { retrying } from "../../../src/stores/sql/database.ts";
 import {
   type DurableKeyOptions,
   type DurableQuotaStore,
@@ -24,6 +25,22 @@ const LEASE_MS = 600_000;
 const SQLITE = { dialect: "sqlite" } as const;
 
 const empty = () => new Kysely<unknown>({ dialect: sqliteDialect(":memory:") });
+
+/** Returns the number of attempts of a work that fails, unless it is tried for long. */
+async function triesOf(error: object): Promise<number> {
+  let tries = 0;
+  try {
+    await retrying(async () => {
+      if (++tries < 30) throw Object.assign(new Error("The store fails."), error);
+    });
+  } catch {}
+  return tries;
+}
+
+it("tries a conflict again for a short time, and a busy file of SQLite for longer", async () => {
+  const errors = [{}, { errcode: 2067 }, { code: "23505" }, { errno: 1062 }, { errcode: 517 }, { code: "SQLITE_BUSY" }];
+  expect(await Promise.all(errors.map(triesOf))).toEqual([1, 20, 20, 20, 30, 30]);
+});
 
 describe("the schema", () => {
   it("is 0 before it is migrated, and the store says what to do", async () => {
