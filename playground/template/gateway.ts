@@ -66,8 +66,7 @@ export function endWith(closeServer: () => unknown): void {
     await gateway.close({ deadlineMs: 60_000 });
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
-    await backend.close();
-    await Promise.all([closeTelemetry(), stores.close()]);
+    await Promise.all([backend.close(), closeTelemetry(), stores.close()]);
     console.log("Ended: all calls are settled.");
     process.exit();
   };

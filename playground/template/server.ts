@@ -24,5 +24,6 @@ const server = app.listen(port, host, (error) => {
   if (error) stop(`HOST and PORT cannot be used. ${error.message}`);
   console.log(`The gateway is at http://${host}:${(server.address() as AddressInfo).port}/ai`);
 });
+server.keepAliveTimeout = 72_000; // Longer than a proxy keeps an idle connection.
 server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 endWith(() => new Promise((resolve) => server.close(resolve)));
