@@ -21,12 +21,11 @@ const stores = await openStores(env["POLYGATE_STORE"] ?? "sqlite:gateway.db", {
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
 });
 const onCall = stores.recorder();
-const perMinute = (requests: number, tokens: number): RateLimits => ({
+const rate = (requests: number, tokens: number): RateLimits => ({
   requests: [stores.counter(requests, 60)],
   tokens: [stores.counter(tokens, 60)],
 });
-const gold = { perKey: perMinute(200, 400_000) };
-const rateLimiter = flexibleRateLimiter({ perKey: perMinute(20, 40_000), tiers: { gold } });
+const rateLimiter = flexibleRateLimiter({ perKey: rate(20, 40_000), tiers: { gold: { perKey: rate(200, 400_000) } } });
 const exporter = new PrometheusExporter({ preventServerStart: true });
 const meterProvider = new MeterProvider({ readers: [exporter] });
 const stopMetrics = budgetMetrics(meterProvider.getMeter("company"), stores.ports.quotas, { currency: "usd" });
@@ -50,6 +49,7 @@ const server = app.listen(port, host, (error) => {
   console.log(error ? `HOST or PORT cannot be used: ${error.message}` : `The gateway is at http://${host}:${port}/ai`);
   if (error) process.exit(1);
 });
+server.keepAliveTimeout = 72_000; // Longer than a proxy keeps idle connections.
 process.once("SIGTERM", async () => {
   await gateway.close({ deadlineMs: 10_000 });
   await new Promise((resolve) => server.close(resolve));

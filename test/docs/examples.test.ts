@@ -425,7 +425,7 @@ describe("the tests of the docs pass", () => {
   // Each command finds its own tests among those of other runners. Readers bring the store of quota-store.test.ts.
   const vitest = ["run", "--no-isolate", "--maxWorkers=1", "--exclude=quota-store.test.ts"];
   it.each<[runner: string, command: string, args: readonly string[], passed: RegExp]>([
-    ["Vitest", "vitest", vitest, /Test Files +3 passed \(3\)\n.*Tests +6 passed \(6\)/],
+    ["Vitest", "vitest", vitest, /Test Files +4 passed \(4\)\n.*Tests +7 passed \(7\)/],
     ["Node's runner", process.execPath, ["--test", "**/*.node.test.ts"], /^. pass 1\n. fail 0$/m],
     ["Bun", "bun", ["test", ".bun.test.ts"], /^ 1 pass\n 0 fail$/m],
   ])("in %s", async (_runner, command, args, passed) => {
@@ -597,6 +597,39 @@ describe("the commands", () => {
   });
 });
 
+/** Starts a server that answers in the messages format, and fails in all others. */
+async function startUpstream(text: string) {
+  const asked: string[] = [];
+  const upstream = createServer((request, response) => {
+    if (request.method === "POST") asked.push(request.url ?? "");
+    request.resume().on("end", () => {
+      if (!request.url?.endsWith("/messages")) return void response.writeHead(500).end();
+      const content = [{ type: "text", text }];
+      const end = { stop_reason: "end_turn", stop_sequence: null, usage: { input_tokens: 11, output_tokens: 3 } };
+      const answer = { id: "msg_1", type: "message", role: "assistant", model: "claude", content, ...end };
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
+    });
+  });
+  await once(upstream.listen(0, "127.0.0.1"), "listening");
+  return { upstream, asked, url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1` };
+}
+
+/** Runs the commands of the page of the whole gateway for a store. Returns the secrets of their keys. */
+async function companyKeys(store: string): Promise<readonly string[]> {
+  const block = blocks.find(({ page, code }) => page === "docs/company-gateway.md" && code.includes("keys migrate"));
+  const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`) ?? "";
+  const { stdout } = await run("sh", ["-ec", command.replace(/(?<=_STORE=)\S+/, store)], inFolder());
+  expect(stdout).toContain("300.00 USD");
+  return Array.from(stdout.matchAll(/^api key: (\S+)$/gm), ([, key = ""]) => key);
+}
+
+const inDollars = (command: string, store: string) =>
+  run(
+    process.execPath,
+    [`${ROOT}src/cli.ts`, ...command.split(" "), "--store", store, "--currency", "usd"],
+    inFolder(),
+  );
+
 describe("the whole gateway", () => {
   it("is a file of at most 60 lines, as the formatter writes it", async () => {
     const lines = company.trimEnd().split("\n");
@@ -655,28 +688,9 @@ describe("the whole gateway", () => {
   });
 
   it("serves keys of the page's commands, falls back, counts money, warns, repeats, and ends without a loss", async () => {
-    const block = blocks.find(({ page, code }) => page === "docs/company-gateway.md" && code.includes("keys migrate"));
-    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`) ?? "";
-    const { stdout } = await run("sh", ["-ec", command], inFolder());
-    expect(stdout).toContain("300.00 USD");
-    const cli = [`${ROOT}src/cli.ts`, "budgets", "update", "team-a", "--amount", "0.00004", "--yes"];
-    await run(process.execPath, [...cli, "--store", "sqlite:gateway.db", "--currency", "usd"], inFolder());
-    const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^api key: (\S+)$/gm), ([, key = ""]) => key);
-
-    const asked: string[] = [];
-    const upstream = createServer((request, response) => {
-      if (request.method === "POST") asked.push(request.url ?? "");
-      request.resume().on("end", () => {
-        if (!request.url?.endsWith("/messages")) return void response.writeHead(500).end();
-        const usage = { input_tokens: 11, output_tokens: 3 };
-        const content = [{ type: "text", text: "Hello from the second one." }];
-        const end = { stop_reason: "end_turn", stop_sequence: null };
-        const answer = { id: "msg_1", type: "message", role: "assistant", model: "claude-haiku-4-5", content, ...end };
-        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ ...answer, usage }));
-      });
-    });
-    await once(upstream.listen(0, "127.0.0.1"), "listening");
-    const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+    const [anna = "", ben = ""] = await companyKeys("sqlite:gateway.db");
+    await inDollars("budgets update team-a --amount 0.00004 --yes", "sqlite:gateway.db");
+    const { upstream, asked, url } = await startUpstream("Hello from the second one.");
     const env = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
     const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company.ts");
     try {
@@ -719,6 +733,88 @@ describe("the whole gateway", () => {
     for (const name of ["first", "second"]) expect(errors()).toMatch(new RegExp(`^${name}: .*500`, "m"));
   });
 });
+
+describe("the whole gateway in Fastify", () => {
+  it("serves two teams with budgets, says which one is used up, has its admin behind a login, and ends", async () => {
+    const hasPostgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);
+    const { address: store, remove } = hasPostgres
+      ? await newPostgres()
+      : { address: "sqlite:fastify.db", remove: () => {} };
+    const [anna = "", , cleo = ""] = await companyKeys(store);
+    await inDollars("budgets update team-b --amount 0 --yes", store);
+    const { upstream, url } = await startUpstream("Hello from the second one.");
+    const upstreams = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
+    const env = { ...upstreams, POLYGATE_STORE: store, ADMIN_SESSION: "a-long-secret", HOST: "", PORT: "" };
+    const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company-fastify.ts");
+    const site = `http://127.0.0.1:${port}`;
+    try {
+      const ask = (apiKey: string) =>
+        new OpenAI({ apiKey, baseURL: `${site}/ai/v1`, maxRetries: 0 }).chat.completions.create({
+          model: "gpt-5-mini",
+          messages: [{ role: "user", content: "Hello" }],
+        });
+      const { choices } = await ask(anna);
+      expect(choices[0]?.message.content).toBe("Hello from the second one.");
+      await expect(ask(cleo)).rejects.toThrow(
+        /^429 The quota of the budget "team-b" of this API key is used up\. The budget begins anew at 20/,
+      );
+      expect((await fetch(`${site}/admin/budgets`)).status).toBe(401);
+      const headers = { accept: "text/html" };
+      const login = await fetch(`${site}/admin/`, { headers, redirect: "manual" });
+      expect(login.headers.get("location")).toMatch(/^\/login\?next=/);
+      const budgets = await fetch(`${site}/admin/budgets`, { headers: { cookie: "session=a-long-secret" } });
+      expect(await budgets.json()).toMatchObject({
+        data: [
+          { id: "team-a", spent: 11 * 1 + 3 * 5 },
+          { id: "team-b", available: 0 },
+        ],
+      });
+      expect((await fetch(`${site}/readyz`)).status).toBe(200);
+      expect(await (await fetch(`${site}/v1/models`)).text()).toContain("no route GET /v1/models");
+    } finally {
+      child.kill("SIGTERM");
+      const [exit] = (await once(child, "exit")) as [number | null];
+      upstream.close();
+      expect([exit, errors()]).toEqual([0, errors()]);
+      await remove();
+    }
+  });
+});
+
+it.skipIf(!databases.some(({ name, available }) => name === "PostgreSQL" && available))(
+  "own-pool.ts keeps the books and the calls through the pool of its server",
+  async () => {
+    const { address, remove } = await newPostgres();
+    const script = `
+      import { calls, close, gateway, pool, quotas } from "./own-pool.ts";
+      await quotas.add({ id: "anna", apiKey: "sk-anna", granted: 1_000_000 });
+      const response = await gateway.fetch(
+        new Request("http://host/v1/chat/completions", {
+          method: "POST",
+          headers: { authorization: "Bearer sk-anna", "content-type": "application/json" },
+          body: JSON.stringify({ model: "any", messages: [{ role: "user", content: "Hello" }] }),
+        }),
+      );
+      await response.text();
+      await gateway.close();
+      await calls.onCall.flush();
+      const { rows } = await pool.query("SELECT (SELECT sum(charged) FROM polygate_keys) AS spent, sum(units) AS units FROM polygate_calls");
+      await close();
+      console.log(JSON.stringify([response.status, Number(rows[0].spent), Number(rows[0].units)]));`;
+    try {
+      const { stdout } = await run(
+        process.execPath,
+        ["--input-type=module", "--eval", script],
+        inFolder({ DATABASE_URL: address }),
+      );
+      const [status, spent, units] = JSON.parse(stdout) as readonly number[];
+      expect([status, spent]).toEqual([200, units]);
+      expect(units).toBeGreaterThan(0);
+    } finally {
+      await remove();
+    }
+  },
+);
 
 /** The hash of a secret, as LiteLLM stores it. */
 const token = (secret: string): string => createHash("sha256").update(secret).digest("hex");
@@ -892,18 +988,7 @@ describe("litellm.ts", () => {
     await polygate(`keys resume ${ben}`);
     await writeFile(`${folder}/removed.txt`, "sk-ben\n");
 
-    const upstream = createServer((request, response) => {
-      request.resume().on("end", () => {
-        if (!request.url?.endsWith("/messages")) return void response.writeHead(500).end();
-        const usage = { input_tokens: 11, output_tokens: 3 };
-        const content = [{ type: "text", text: "Hello." }];
-        const end = { stop_reason: "end_turn", stop_sequence: null };
-        const answer = { id: "msg_1", type: "message", role: "assistant", model: "claude-sonnet-4-5", content, ...end };
-        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ ...answer, usage }));
-      });
-    });
-    await once(upstream.listen(0, "127.0.0.1"), "listening");
-    const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+    const { upstream, url } = await startUpstream("Hello.");
     const env = { OPENAI_URL: url, OPENAI_API_KEY: "sk-1", ANTHROPIC_URL: url, ANTHROPIC_API_KEY: "sk-2" };
     const served = [`${ROOT}src/cli.ts`, "serve", "litellm.ts", "--store", store];
     const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, ...served);

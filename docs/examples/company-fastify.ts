@@ -1,0 +1,62 @@
+// company-fastify.ts
+import fastify from "fastify";
+import { createGateway, flexibleRateLimiter, wrongAddress } from "polygate";
+import { adminHandler } from "polygate/admin/http";
+import { adminPage } from "polygate/admin/page";
+import { relay } from "polygate/backends/relay";
+import { route } from "polygate/backends/route";
+import { toNodeHandler } from "polygate/node";
+import { priceTable } from "polygate/prices";
+import { openStores } from "polygate/stores";
+
+const { FIRST_URL = "https://api.openai.com/v1", SECOND_URL = "https://api.anthropic.com/v1", ...env } = process.env;
+const first = relay({ name: "first", format: "chat-completions", baseUrl: FIRST_URL, apiKey: env["FIRST_KEY"] });
+const second = relay({ name: "second", format: "messages", baseUrl: SECOND_URL, apiKey: env["SECOND_KEY"] });
+const fallback = { backend: second, weight: 0, model: "claude-haiku-4-5" };
+const backend = route({ routes: { "gpt-5-mini": { upstreams: [first, fallback] }, "claude-haiku-4-5": second } });
+const prices = priceTable({ "gpt-5-mini": { input: 0.25, output: 2 }, "claude-haiku-4-5": { input: 1, output: 5 } });
+
+const stores = await openStores(env["POLYGATE_STORE"] ?? "postgres://127.0.0.1/gateway", {
+  onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
+});
+const rateLimiter = flexibleRateLimiter({ perKey: { requests: [stores.counter(20, 60)] } });
+const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, onCall: stores.recorder() });
+
+/** Returns the user of a session. Put your own login in its place. */
+const userOf = (cookie: string | null) =>
+  env["ADMIN_SESSION"] && cookie === `session=${env["ADMIN_SESSION"]}` ? { name: "ann" } : undefined;
+const admin = adminHandler(stores.ports.quotas, {
+  authorize: ({ headers }) => userOf(headers.get("cookie")),
+  gateway, // For its running calls and its health.
+  calls: stores.calls,
+  audit: stores.auditLog,
+  page: adminPage({ loginUrl: "/login" }),
+});
+
+const app = fastify();
+// Register the plugins that set headers or refuse requests here, before the hook.
+const ai = toNodeHandler(gateway, { prefix: "/ai" });
+const adminOfKeys = toNodeHandler(admin, { prefix: "/admin" });
+app.addHook("onRequest", ({ raw }, reply, done) => {
+  // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
+  for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
+  ai(raw, reply.raw, (error) => (error ? done(error) : adminOfKeys(raw, reply.raw, done)));
+});
+app.get("/healthz", () => ({ ok: true }));
+app.get("/readyz", async (_request, reply) => {
+  const { ready } = await gateway.health();
+  return reply.code(ready ? 200 : 503).send({ ready });
+});
+// For clients with a wrong base URL.
+app.setNotFoundHandler(({ method, url, headers }, reply) =>
+  reply.code(404).send(wrongAddress(gateway, method, url, "/ai", headers)),
+);
+process.once("SIGTERM", async () => {
+  await gateway.close({ deadlineMs: 10_000 });
+  await app.close();
+  await backend.close();
+  await stores.close();
+});
+const address = await app.listen({ host: env["HOST"] || "127.0.0.1", port: Number(env["PORT"] || 3000) });
+console.log(`The gateway is at ${address}/ai`);
+for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);
