@@ -3,7 +3,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter } from "node:path";
@@ -312,6 +312,37 @@ describe("the servers", () => {
     expect(await ask(`http://127.0.0.1:${port}${prefix}`)).toBe(answer);
   });
 
+  it("fastify.ts lets plugins before its hook add headers, tells onResponse alone of a call, and ends with its server", async () => {
+    const script = (await readFile(`${folder}/fastify.ts`, "utf8")).replace(
+      "const ai =",
+      `const heard: string[] = [];
+      app.register(Object.assign(async (plugin: typeof app) => {
+        plugin.addHook("onRequest", async (_request, reply) => void reply.header("x-plugin", "yes"));
+      }, { [Symbol.for("skip-override")]: true }));
+      for (const name of ["preParsing", "preHandler", "onSend", "onResponse"] as const)
+        app.addHook(name as "onResponse", async () => void heard.push(name));
+      app.addHook("preClose", () => gateway.close());
+      const ai =`,
+    );
+    await writeFile(
+      `${folder}/fastify-heard.ts`,
+      `${script}
+      const headers = { authorization: "Bearer sk-team-a", "content-type": "application/json" };
+      const body = JSON.stringify({ model: "any", stream: true, messages: [{ role: "user", content: "Hello" }] });
+      const url = "/ai/v1/chat/completions";
+      const injected = await app.inject({ method: "POST", url, headers, payload: body });
+      const { port } = app.addresses()[0]!;
+      const response = await fetch("http://127.0.0.1:" + port + url, { method: "POST", headers, body });
+      const text = await response.text();
+      await app.close();
+      const whole = [injected.payload, text].every((one) => one.includes("You asked any") && one.endsWith("[DONE]\\n\\n"));
+      console.log(JSON.stringify({ whole, plugin: response.headers.get("x-plugin"), heard }));`,
+    );
+    const { stdout } = await run(process.execPath, ["--import", PRELOAD, "fastify-heard.ts"], inFolder());
+    const [said = ""] = stdout.trim().split("\n").slice(-1);
+    expect(JSON.parse(said)).toEqual({ whole: true, plugin: "yes", heard: ["onResponse", "onResponse"] });
+  });
+
   it("context.ts tells the address of the client from that of the proxy, and refuses a suspended tenant", async () => {
     const port = await startNode("context.ts");
     const answer = await ask(`http://127.0.0.1:${port}/ai`, { "x-forwarded-for": "203.0.113.7" });
@@ -558,11 +589,11 @@ describe("the commands", () => {
     expect(stdout).toBe("400\n400\n200\n200\n");
   });
 
-  /** Runs the block of commands that contains a text, and returns what it prints. */
-  async function printed(text: string): Promise<string> {
-    const block = shells.find(({ code }) => code.includes(text));
-    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`);
-    return (await run("sh", ["-ec", command ?? "false"], inFolder())).stdout;
+  /** Runs the blocks of commands that contain these texts, one behind the other, and returns what they print. */
+  async function printed(...texts: readonly string[]): Promise<string> {
+    const found = texts.map((text) => shells.find(({ code }) => code.includes(text))?.code ?? "false");
+    const command = found.join("\n").replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`);
+    return (await run("sh", ["-ec", command], inFolder())).stdout;
   }
 
   it("those that manage keys do so", async () => {
@@ -573,9 +604,10 @@ describe("the commands", () => {
   });
 
   it("those that manage budgets do so", async () => {
-    const stdout = await printed("npx polygate budgets");
-    expect(stdout).toContain("budget team-a: 300.00 USD of 300.00 USD available");
-    expect(stdout).toMatch(/^team-a +Team A +350\.0+ +380\.0+ +0\.0+ +0 % +380\.0+ +week +\d{4}-\d\d-\d\d +company$/m);
+    const stdout = await printed("sqlite:budgets.db", "npx polygate budgets top-up");
+    expect(stdout).toContain("budget team-b: 300.00 USD of 300.00 USD available");
+    expect(stdout).toMatch(/^team-a +- +300\.0+ +300\.0+ +0\.0+ +0 % +300\.0+ +month +\d{4}-\d\d-\d\d +-$/m);
+    expect(stdout).toMatch(/^team-b +Team B +350\.0+ +380\.0+ +0\.0+ +0 % +380\.0+ +week +\d{4}-\d\d-\d\d +company$/m);
   });
 
   it("those in a currency read and show money", async () => {
