@@ -52,7 +52,7 @@ export interface KoaMiddlewareOptions<
    * @example (context) => context.state["user"]
    */
   readonly context?: (context: Ctx) => Context;
-  /** The same as in `NodeHandlerOptions`. */
+  /** The same as in `NodeHandlerOptions`. Default: 60,000. */
   readonly patienceMs?: number;
 }
 

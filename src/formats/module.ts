@@ -85,7 +85,10 @@ export type ImageVerbs = Required<Pick<ModelBackend, "image">>;
 
 /** The options of a relay that its format reads. */
 export interface FormatUpstreamOptions extends CodecOptions {
-  /** Refuses a request that the upstream's format cannot express in full (`failed_precondition`), instead of leaving fields out. */
+  /**
+   * Refuses a request that the upstream's format cannot express in full (`failed_precondition`), instead of leaving fields out. Default:
+   * false.
+   */
   readonly strict?: boolean;
   /**
    * Origins beside the upstream's own from which its pictures may be fetched, such as `https://pictures.example.com`. Only for an

@@ -325,7 +325,7 @@ export interface ApiKeyOptions {
    * `unitsOfMoney(50)` of `polygate/prices` is a quota of 50 dollars.
    */
   readonly granted?: number;
-  /** Units of the quota that are already used. */
+  /** Units of the quota that are already used, from 0. Default: 0. */
   readonly used?: number;
   /** The models that the key may use; a key without this list may use every model. */
   readonly models?: readonly string[];

@@ -55,7 +55,7 @@ export interface RateLimits {
    * requests only.
    */
   readonly tokens?: readonly RateCounter[];
-  /** The most calls that may run at once, from 1. Each process counts its own calls. */
+  /** The most calls that may run at once, from 1. Each process counts its own calls. Default: no limit. */
   readonly callsAtOnce?: number;
 }
 

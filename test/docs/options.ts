@@ -144,6 +144,7 @@ const RECORDS: readonly string[] = [
   "ResponseStore",
   "Route",
   "RouteUpstream",
+  "ServedGateway",
   "ShadowAnswer",
   "SignRequest",
   "SignableRequest",

@@ -253,7 +253,7 @@ describe("the search", () => {
     ["pass user id to backend", ["mounting/your-own-context-such-as-a-user"]],
     ["show remaining quota to user", ["token-usage/token-usage", "token-usage/"]],
     ["install", ["getting-started/"]],
-    ["node version", ["production/versions-of-node"]],
+    ["node version", ["production/supported-versions"]],
     ["upstream timeout", ["backends/timeouts-of-a-slow-upstream", "polygate-backends-relay/relaytimeouts"]],
     ["timeout upstream slow", ["backends/timeouts-of-a-slow-upstream", "polygate-backends-relay/relaytimeouts"]],
     ["max_tokens 1 refused", ["messages/options", "polygate/messagesoptions"]],

@@ -64,7 +64,7 @@ export interface AiSdkOptions {
   readonly timeouts?: Partial<AiSdkTimeouts>;
   /** Overrides of `DEFAULT_AI_SDK_LIMITS`. */
   readonly limits?: Partial<AiSdkLimits>;
-  /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
+  /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. Default: false. */
   readonly strict?: boolean;
   /**
    * Shows callers all error messages of the provider but those of a 401 or 403 (true), or none (false). A message may contain details of
