@@ -610,12 +610,6 @@ describe("the commands", () => {
     expect(stdout).toMatch(/^team-b +Team B +350\.0+ +380\.0+ +0\.0+ +0 % +380\.0+ +week +\d{4}-\d\d-\d\d +company$/m);
   });
 
-  it("those in a currency read and show money", async () => {
-    const stdout = await printed("sqlite:prices.db");
-    expect(stdout).toContain("amount: 250.00 USD");
-    expect(stdout).toMatch(/^anna +5\.50 +0\.00 +5\.50 +active +team-a +own quota$/m);
-  });
-
   it("are commands of polygate and scripts that are there", async () => {
     const commands = shells.flatMap(({ code }) => Array.from(code.matchAll(/npx polygate (\w+)/g), ([, name]) => name));
     expect(commands.length).toBeGreaterThan(10);
