@@ -74,7 +74,7 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     const { body: parsed } = context.request as { readonly body?: unknown };
     if (parsed !== undefined) Object.assign(req, { body: parsed });
     const mounted = new NodeMount<Context>(req, res, context, contextOf && (() => contextOf(context as Ctx)));
-    const request = requestOf(req, res);
+    const request = requestOf(req, res, mounted.path);
     const answer = request && (await routes.answer(request, mounted));
     if (!answer) return void (await next());
     drain(req, patienceMs);

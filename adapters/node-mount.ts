@@ -7,14 +7,19 @@ import type { Answer, Mounted } from "../src/index.ts";
 /** The parts that a URL removes from a path, and the characters that it reads as a slash or drops. */
 const REWRITTEN = /[\\\t\n\r]|\/(?:\.|%2e){1,2}(?:\/|$)/i;
 
+/** The end of a mount's path that has taken a slash of the path below it: Express 4 routes `/ai//v1/models` as `/ai/v1/models`. */
+const TOO_LONG = /\/(?:\/|$)/;
+
 /**
- * Returns a request of Node as a web request. Returns undefined for one whose path a URL would rewrite, such as `/x/../v1/models`: a guard of
- * the host that reads the path as it was sent would not know it. Such a path is also the only one that needs a URL which its `host` header may
+ * Returns a request of Node as a web request. Returns undefined for one whose path a URL or the framework would rewrite, such as
+ * `/x/../v1/models`: a guard of the host that reads the path as it was sent would not know it. Such a path is also the only one that needs a URL which its `host` header may
  * not make, such as `GET /..` with `host: h:99999`: every reader of the request would throw.
+ *
+ * @param removed The beginning of the path that the framework has removed.
  */
-export function requestOf(req: IncomingMessage, res?: ServerResponse): Request | undefined {
+export function requestOf(req: IncomingMessage, res?: ServerResponse, removed = ""): Request | undefined {
   const [path = ""] = (req.url ?? "").split(/[?#]/, 1);
-  if (REWRITTEN.test(path)) return undefined;
+  if (REWRITTEN.test(path) || TOO_LONG.test(removed)) return undefined;
   const request = new NodeRequest(res ? { req, res } : { req });
   try {
     return request.url === "" ? undefined : request;
@@ -68,7 +73,7 @@ function removedPath(url: string, owner: object): string {
   if (originalUrl === url) return "";
   const [rest, whole] = [withoutOrigin(url), withoutOrigin(originalUrl)];
   // At the root of a mount, frameworks add a slash: "/admin?a=b" becomes "/?a=b".
-  const sent = whole.endsWith(rest) ? rest : rest.replace(/^\/(?=\?|$)/, "");
+  const sent = whole.endsWith(rest) ? rest : rest.replace(/^\/(?=[?#]|$)/, "");
   return whole.endsWith(sent) ? whole.slice(0, whole.length - sent.length) : "";
 }
 

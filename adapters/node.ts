@@ -54,8 +54,9 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
     let answered: Answer | undefined;
     try {
-      const request = requestOf(req, res);
-      answered = request && (await routes.answer(request, new NodeMount(req, res, req, contextOf)));
+      const mount = new NodeMount(req, res, req, contextOf);
+      const request = requestOf(req, res, mount.path);
+      answered = request && (await routes.answer(request, mount));
       if (!answered && !next) answered = request ? await plain(routes.fetch(request)) : emptyAnswer(404);
     } catch (error) {
       if (next) return next(error instanceof Error ? error : new Error(String(error)));

@@ -2,6 +2,7 @@
 
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
+import { createRequire } from "node:module";
 import { type AddressInfo, connect } from "node:net";
 import { text } from "node:stream/consumers";
 import express from "express";
@@ -13,6 +14,8 @@ import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { adminHandler } from "../../src/admin/http/index.ts";
 import { createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
+
+const express4 = createRequire(import.meta.url)("express-4") as typeof express;
 
 const HOSTS: readonly (readonly [name: string, of: (gateway: Gateway) => RequestListener])[] = [
   ["node", (gateway) => toNodeHandler(gateway)],
@@ -74,6 +77,31 @@ describe.each(HOSTS_OF_SRVX)("on srvx, %s", (_name, listenerOf) => {
     expect(await statusesOf(listenerOf(gateway), heads)).toEqual(TARGETS.map(() => "404"));
   });
 });
+
+it.each([
+  ["Express", express],
+  ["Express 4", express4],
+])(
+  "a slash more behind the path of a mount in %s leads to no path of it, because no guard of the host knows it",
+  async (_name, framework) => {
+    const seen: string[] = [];
+    const { keys } = memoryQuotaStore();
+    const admin = adminHandler(keys, {
+      authorize({ url }) {
+        seen.push(new URL(url).pathname);
+        return { name: "ann" };
+      },
+    });
+    const app = framework() as express.Application;
+    app
+      .use("/admin", toExpressHandler(admin))
+      .use("/ai", toExpressHandler(createGateway({ backend: { async *chat() {} }, quotas: memoryQuotaStore() })));
+    const targets = ["/admin//keys", "/admin///keys", "/ai//v1/models", "/admin/keys", "/admin#x", "/ai/v1/models"];
+    const heads = targets.map((target) => `GET ${target} HTTP/1.1\r\nhost: host`);
+    expect(await statusesOf(app as RequestListener, heads)).toEqual(["404", "404", "404", "200", "404", "401"]);
+    expect(seen.filter((path) => !path.startsWith("/admin//"))).toEqual(["/admin/keys", "/admin/"]);
+  },
+);
 
 describe.each(HOSTS)("on %s", (_name, listenerOf) => {
   const gateway = createGateway({

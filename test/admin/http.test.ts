@@ -12,6 +12,7 @@ import { getRequestListener } from "@hono/node-server";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import express, { type RequestHandler } from "express";
 import fastify from "fastify";
+import { HTTPError } from "h3";
 import { Hono } from "hono";
 import Koa from "koa";
 import mount from "koa-mount";
@@ -1068,6 +1069,21 @@ describe("adminHandler", () => {
     await clock.advance(0);
   });
 
+  it("stops no call once its client was told that the time is over", async () => {
+    const clock = manualClock(0);
+    const { promise: asleep, resolve: wake } = Promise.withResolvers<void>();
+    const log = memoryAuditLog();
+    const audit: AuditLog = { ...log, begin: (entry) => asleep.then(() => log.begin(entry)) };
+    const stopCall = vi.fn<(id: string) => boolean>(() => true);
+    const gateway = { health: unasked, liveCalls: () => [], liveCallCount: () => 0, stopCall };
+    const answer = asking({ clock, audit, gateway })("POST", "/live/one/stop");
+    await clock.advance(30_000);
+    expect((await answer).status).toBe(503);
+    wake();
+    await vi.waitFor(async () => expect(await log.list({ limit: 9 })).toMatchObject([{ state: "failed" }]));
+    expect(stopCall).not.toHaveBeenCalled();
+  });
+
   it("has no live calls without a gateway that tells them", async () => {
     for (const options of [
       {},
@@ -1663,6 +1679,9 @@ describe("the login of the host", () => {
 
   it.each([
     ["x".repeat(201), "The name of your login must have at most 200 characters."],
+    ["\u202E(enil dnammoc) nna", "The name of your login must have no control characters."],
+    ["ann\nbob", "The name of your login must have no control characters."],
+    ["ann (command\u2800line)", "The name of your login must not end in (command line), as the users of commands do."],
     [
       "ann (com\u00admand\u2800 line\u200b)",
       "The name of your login must not end in (command line), as the users of commands do.",
@@ -1698,6 +1717,78 @@ describe("the login of the host", () => {
     const asked = ask("GET", "/keys");
     await clock.advance(10_000);
     expect((await asked).status).toBe(500);
+  });
+
+  it("may answer with the same response again and again", async () => {
+    const denied = new Response("Ask the team of the platform.", { status: 403, headers: { "x-reason": "team" } });
+    const admin = adminHandler(stores.ports.quotas, { authorize: () => denied });
+    for (let at = 0; at < 3; at++) {
+      const response = await admin.fetch(new Request("http://host/keys"));
+      expect([response.status, response.headers.get("x-reason"), await response.text()]).toEqual([
+        403,
+        "team",
+        "Ask the team of the platform.",
+      ]);
+    }
+  });
+
+  it.each<[string, () => Response]>([
+    [
+      "somebody has read",
+      () => {
+        const response = new Response("Read.");
+        void response.text();
+        return response;
+      },
+    ],
+    ["has a body that hangs", () => new Response(new ReadableStream())],
+    ["is an error of the network", () => Response.error()],
+  ])("tells the host of a response that %s", async (_what, response) => {
+    const clock = manualClock(0);
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const admin = adminHandler(stores.ports.quotas, { authorize: response, clock, onFailure });
+    const answer = admin.fetch(new Request("http://host/keys"));
+    await clock.advance(10_000);
+    expect((await answer).status).toBe(500);
+    expect(onFailure).toHaveBeenCalledOnce();
+  });
+
+  it("that throws an error of h3 has neither its status nor its words told to the client", async () => {
+    const error = new HTTPError({ status: 200, message: "secret of the host", headers: { "cache-control": "public" } });
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const { status, headers, body } = await asking({ authorize: () => Promise.reject(error), onFailure })(
+      "GET",
+      "/keys",
+    );
+    expect([status, headers.get("cache-control")]).toEqual([500, "no-store"]);
+    expect(body.error?.message).toBe("The request has failed.");
+    expect(onFailure).toHaveBeenCalledExactlyOnceWith(error);
+  });
+
+  it.each([
+    [999, 1, 201],
+    [1_000, 2, 401],
+  ])("is asked again behind a body that takes a second: %i ms", async (ms, times, status) => {
+    const clock = manualClock(0);
+    const users = [{ name: "ann" }];
+    const asked = vi.fn<() => { name: string } | undefined>(() => users.pop());
+    const admin = adminHandler(stores.ports.quotas, { authorize: asked, clock });
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const answer = admin.fetch(
+      new Request("http://host/keys", {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: readable,
+        duplex: "half",
+      } as RequestInit),
+    );
+    await vi.waitFor(() => expect(asked).toHaveBeenCalledOnce());
+    await clock.advance(ms);
+    const writer = writable.getWriter();
+    await writer.write(new TextEncoder().encode('{"id":"team"}'));
+    await writer.close();
+    expect((await answer).status).toBe(status);
+    expect(asked).toHaveBeenCalledTimes(times);
   });
 
   it("gets the context of the mount", async () => {
@@ -1742,6 +1833,78 @@ describe("reports", () => {
       statuses.filter((status) => status === 200).length,
       statuses.filter((status) => status === 503).length,
     ]).toEqual([19, 1]);
+  });
+
+  it("are not made once their clients were told that the time is over", async () => {
+    const clock = manualClock(0);
+    const { promise: asleep, resolve: wake } = Promise.withResolvers<void>();
+    const usage = vi.fn<typeof stores.calls.usage>((query) => asleep.then(() => stores.calls.usage(query)));
+    const ask = asking({ clock, calls: { ...stores.calls, usage } });
+    const answers = Promise.all([ask("GET", "/usage"), ask("GET", "/usage")]);
+    await vi.waitFor(() => expect(usage).toHaveBeenCalledOnce());
+    await clock.advance(30_000);
+    expect((await answers).map(({ status }) => status)).toEqual([503, 503]);
+    wake();
+    expect((await ask("GET", "/usage")).status).toBe(200);
+    expect(usage).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("a user who reads much", () => {
+  it("reads four lists at a time, and a hundred wait", async () => {
+    const wakes: (() => void)[] = [];
+    const list = vi
+      .spyOn(stores.ports.quotas, "list")
+      .mockImplementation(() => new Promise((resolve) => wakes.push(() => resolve([]))));
+    const ask = asking();
+    const answers = Promise.all(Array.from({ length: 105 }, () => ask("GET", "/keys")));
+    await vi.waitFor(() => expect(wakes).toHaveLength(4));
+    expect((await ask("POST", "/keys", { id: "team" })).status).toBe(201);
+    for (let at = 0; at < 104; at++) {
+      await vi.waitFor(() => expect(wakes.length).toBeGreaterThan(at));
+      expect(wakes.length).toBeLessThanOrEqual(at + 4);
+      wakes[at]?.();
+    }
+    const statuses = (await answers).map(({ status }) => status);
+    expect([
+      statuses.filter((status) => status === 200).length,
+      statuses.filter((status) => status === 503).length,
+    ]).toEqual([104, 1]);
+    expect(list).toHaveBeenCalledTimes(104);
+  });
+
+  it("leaves other work its turns, though a store answers at once", async () => {
+    let turn = 0;
+    const turns: number[] = [];
+    vi.spyOn(stores.ports.quotas, "list").mockImplementation(async () => {
+      turns.push(turn);
+      return [];
+    });
+    const ask = asking();
+    const answers = Promise.all(Array.from({ length: 12 }, () => ask("GET", "/keys")));
+    const counting = setInterval(() => turn++);
+    await answers;
+    clearInterval(counting);
+    expect(Math.max(...[...Map.groupBy(turns, (at) => at).values()].map(({ length }) => length))).toBeLessThanOrEqual(
+      4,
+    );
+  });
+
+  it("has no further page read for him once he has gone", async () => {
+    const { quotas } = stores.ports;
+    const gone = new AbortController();
+    const pages = vi.spyOn(quotas, "list").mockImplementation(async ({ after = "" } = {}) => {
+      gone.abort();
+      return [{ id: `${after}a`, name: "", granted: 0 }] as never;
+    });
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const admin = adminHandler(quotas, { authorize, onFailure });
+    const headers = { "x-user": "reader" };
+    await admin
+      .fetch(new Request("http://host/keys?budget=nobody", { headers, signal: gone.signal }))
+      .catch(() => undefined);
+    expect(pages).toHaveBeenCalledOnce();
+    expect(onFailure).not.toHaveBeenCalled();
   });
 });
 

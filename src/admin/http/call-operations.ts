@@ -35,11 +35,11 @@ import {
   PAGE,
   paged,
   pageOf,
-  refused,
   TEXT,
   UNITS,
   wantsCsv,
 } from "./operation.ts";
+import { refused } from "./refusal.ts";
 
 const SUMS = {
   calls: UNITS,

@@ -8,7 +8,7 @@ import { describeError, GatewayError, type GatewayErrorCode } from "../../errors
 import type { Mountable } from "../../gateway.ts";
 import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
 import { readText } from "../../http/body.ts";
-import { fetched, originOf, pathIn, pathOf, queryOf } from "../../http/request.ts";
+import { fetched, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { DEFAULT_LIMITS } from "../../limits.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
@@ -16,13 +16,10 @@ import {
   A_GATEWAY,
   assertOptions,
   CLOCK,
-  givenInstead,
-  isPlain,
   manyLines,
   nearest,
   oneLine,
   portOf,
-  shown,
   tellHost,
   unknownName,
 } from "../../options.ts";
@@ -45,6 +42,8 @@ import { assertKeyDirectory } from "../key-admin.ts";
 import { codeOf, codeOfStatus } from "../refusal-codes.ts";
 import { hasTag, isTag } from "./edit.ts";
 import { fieldError } from "./field-errors.ts";
+import { Lane } from "./lane.ts";
+import { Guard, type Login } from "./login.ts";
 import {
   type AdminGateway,
   type AdminUser,
@@ -54,20 +53,14 @@ import {
   deskOf,
   type Operation,
   partsOf,
-  type Refused,
-  refused,
   type Told,
   unitsAndMoney,
   watched,
-  type WatchedChange,
+  type WatchedRequest,
   withIdsMeant,
 } from "./operation.ts";
 import { OPERATIONS } from "./operations.ts";
-
-/** The user behind a request; nothing for a stranger; or a response, such as a redirect to the host's login. */
-export type Login =
-  // An error and a function have a name too.
-  (AdminUser & { readonly message?: never; readonly call?: never }) | Response | undefined | null;
+import { Refusal, refused, refusedForNow, tooMany } from "./refusal.ts";
 
 /** Options of `adminHandler`. */
 export interface AdminHandlerOptions<Context = unknown> {
@@ -103,17 +96,17 @@ export interface AdminHandlerOptions<Context = unknown> {
 /** The admin over HTTP. Every adapter of a gateway mounts it, such as `toExpressHandler`. It owns every path below its mount. */
 export interface AdminHandler<Context = unknown> extends Mountable<Context>, CoreRoutes<Context> {}
 
-/** The longest wait for `authorize`, and for the work of a request, in milliseconds. */
-const AUTHORIZE_MS = 10_000;
+/** The longest wait for the work of a request, in milliseconds. */
 const WORK_MS = 30_000;
-/** The most reports that run and wait. */
-const MOST_REPORTS = 20;
-/** The wait that a client is told while the store is away, in seconds. */
-const RETRY_AFTER = { "retry-after": "5" };
+/** A report has all of its rows in memory, and its query cannot be stopped. One that does not end makes room for others after this time. */
+const REPORTS = { what: "reports", atOnce: 1, waiting: 19, heldMs: 10 * WORK_MS };
+/** A request that searches reads thousands of rows, and a database has few connections, which the gateway needs too. */
+const READS = { what: "requests", atOnce: 4, waiting: 100, heldMs: WORK_MS };
+/** A login is asked for again behind a body that took longer, in milliseconds. */
+const LOGIN_MS = 1_000;
 /** The time between two reports of a store that cannot be used, in milliseconds. */
 const QUIET_MS = 60_000;
 const MAX_BODY_BYTES = 64 * 1024;
-const LONGEST_NAME = 200;
 /**
  * A change with an `Idempotency-Key` holds this key, and its answer is kept, for this time in milliseconds. A change that hangs, or whose process
  * has died, may have been made: the key is not free before.
@@ -203,16 +196,14 @@ interface Services {
 /** An answer that a repeated request gets again. */
 type Kept = Pick<RecordedAnswer, "status" | "headers"> & { readonly body: string };
 
-/** The error for a change that finds no room in the store of answers. */
-const tooMany = (what: string): HTTPError =>
-  new HTTPError({ status: 503, message: `Too many ${what} run. Try again in some seconds.`, headers: RETRY_AFTER });
-
 /** Stands for the answer of a change that may have been made. No other answer that is kept has the status of an error. */
 const UNKNOWN_END: Kept = { status: 409, headers: {}, body: "{}" };
 
 /** The facts of a request, on its way through the app. */
 interface Context {
   user?: AdminUser;
+  /** Asks the host again who the user is. */
+  askAgain?: () => Promise<AdminUser | Response>;
   /** The path of the mount as the client sees it, with a slash at its end. */
   base?: string;
 }
@@ -229,15 +220,19 @@ class Admin {
   readonly #desk: Desk;
   readonly #services: Services;
   readonly #operations: readonly Operation[];
-  /** The number of reports that run or wait, and the end of the last one. */
-  #reports = 0;
-  #lastReport: Promise<unknown> = Promise.resolve();
+  readonly #guard: Guard;
+  readonly #reports: Lane;
+  readonly #reads: Lane;
   /** The last time when the host heard of a store that is away or has no tables, in milliseconds. */
   #toldUnusableAt = -Infinity;
 
   constructor(desk: Desk, services: Services) {
     this.#desk = desk;
     this.#services = services;
+    const { authorize, clock, page } = services;
+    this.#guard = new Guard({ authorize, clock, loginUrl: page?.loginUrl, headers: HEADERS });
+    this.#reports = new Lane({ ...REPORTS, clock });
+    this.#reads = new Lane({ ...READS, clock });
     const has = partsOf(desk);
     this.#operations = OPERATIONS.filter(({ needs }) => needs === undefined || has[needs]);
   }
@@ -258,8 +253,7 @@ class Admin {
         fetched(
           input,
           init,
-          async (request) =>
-            handle(request) ?? this.#failed(new HTTPError({ status: 404, message: `The admin is at ${root}/.` })),
+          async (request) => handle(request) ?? this.#failed(refused(404, `The admin is at ${root}/.`)),
         ),
       answer: (request, mounted) => handle(request, mounted)?.then(answerOf),
       connect: () => undefined,
@@ -274,11 +268,7 @@ class Admin {
         app.on(operation.method, `${root}${path}`, (event) => this.#run(operation, event));
       app.all(`${root}${path}`, ({ req }) => {
         const allow = operations.map(({ method }) => method).join(", ");
-        throw new HTTPError({
-          status: 405,
-          message: `This route takes ${allow}, not ${req.method}.`,
-          headers: { allow },
-        });
+        throw refused(405, `This route takes ${allow}, not ${req.method}.`, {}, { allow });
       });
     }
     app.get(`${root}/openapi.json`, async ({ context }) => {
@@ -293,7 +283,7 @@ class Admin {
       app.get(`${root}/:file`, ({ context }) => fileOf(page, context.params?.["file"] ?? "", baseOf(context)));
     }
     app.all(`${root}/**`, ({ req }) => {
-      throw new HTTPError({ status: 404, message: noRoute(this.#operations, pathOf(req.url).slice(root.length)) });
+      throw refused(404, noRoute(this.#operations, pathOf(req.url).slice(root.length)));
     });
     return app;
   }
@@ -301,46 +291,41 @@ class Admin {
   async #answer(app: H3, root: string, request: Request, mounted: Mounted): Promise<Response> {
     try {
       // A client chooses the host header, which may make no URL with the path. Then functions of the host would read a wrong path.
-      if (!URL.canParse(request.url)) throw new HTTPError({ status: 400, message: "The host header is not a host." });
+      if (!URL.canParse(request.url)) throw refused(400, "The host header is not a host.");
       assertOwnPage(request, root);
       assertPlain(pathOf(request.url).slice(root.length));
-      const login = await this.#login(request, root, mounted);
+      const ask = (): Promise<AdminUser | Response> => this.#guard.userOf(request, root, mounted);
+      const login = await ask();
       if (login instanceof Response) return login;
       const base = `${mounted.path ?? ""}${root}/`;
-      return await app.fetch(Object.assign(request, { context: { user: login, base } satisfies Context }));
+      const context = { user: login, askAgain: ask, base } satisfies Context;
+      return await app.fetch(Object.assign(request, { context }));
     } catch (error) {
       return this.#failed(error);
     }
   }
 
-  /** Asks the host who the user is. Throws for a stranger, and for anything that is no user. */
-  async #login(request: Request, root: string, mounted: Mounted): Promise<AdminUser | Response> {
-    const { authorize, clock, page } = this.#services;
-    const seen = asSent(request, mounted.path ?? "");
-    const login = await within((async () => authorize(seen, mounted))(), AUTHORIZE_MS, clock);
-    if (login === LATE) throw new Error("authorize has not answered in time.");
-    if (login instanceof Response) return login;
-    if (login === undefined || login === null) {
-      if (page?.loginUrl && isNavigation(request, root))
-        return new Response(null, { status: 303, headers: { location: loginTo(page.loginUrl, seen.url), ...HEADERS } });
-      throw new HTTPError({ status: 401, message: "You are not logged in." });
-    }
-    return userOf(login);
-  }
-
   async #run(operation: Operation, event: H3Event): Promise<Response> {
-    const { req, context } = event;
+    const { req } = event;
     // The cast is safe: no request comes here without a login.
-    const user = (context as Context).user as AdminUser;
+    const context = event.context as Required<Context>;
     const { action } = operation;
-    if (action !== undefined && user.readOnly)
-      throw new HTTPError({ status: 403, message: "You may not change anything." });
+    const { clock } = this.#services;
+    let { user } = context;
+    assertMay(user, action);
     // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.tagOf && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
     // The log of changes would leave out what one tag has, and the store would take the state of the other.
     if (req.headers.get("if-match")?.includes(",")) throw refused(400, "If-Match takes one tag.");
-    const text = operation.method === "GET" ? "" : await textOf(req, this.#services.clock);
+    const begunAt = clock.now();
+    const text = operation.method === "GET" ? "" : await textOf(req, clock);
+    if (clock.now() - begunAt >= LOGIN_MS) {
+      // The host may have removed the user while the body came.
+      const login = await context.askAgain();
+      if (login instanceof Response) return login;
+      assertMay((user = login), action);
+    }
     const asked: Asked = {
       user,
       id: idOf(operation.path, req.url),
@@ -350,14 +335,11 @@ class Admin {
       isConfirmed: req.headers.get("confirm") === "true",
       accept: req.headers.get("accept") ?? undefined,
     };
-    const change = watched(this.#desk);
+    const request = watched(this.#desk, action === undefined ? req.signal : undefined);
     const work = async (): Promise<Kept> => {
-      const read = (): Promise<Told> => this.#told(operation, asked, this.#desk);
-      const told = await (action !== undefined
-        ? this.#noted(operation, action, asked, change)
-        : operation.asCsv
-          ? this.#inTurn(req.signal, read)
-          : read());
+      const told = await (action === undefined
+        ? (operation.asCsv ? this.#reports : this.#reads).run(() => this.#told(operation, asked, request))
+        : this.#noted(operation, action, asked, request));
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv && csvHeaders(told.csv.fileName)), ...(told.tag && { etag: told.tag }) },
@@ -366,8 +348,8 @@ class Admin {
     };
     const key = req.headers.get("idempotency-key");
     const kept = await this.#bounded(
-      action === undefined || key === null ? work() : this.#once(key, operation, asked, event, text, change, work),
-      change,
+      action === undefined || key === null ? work() : this.#once(key, operation, asked, event, text, request, work),
+      request,
     );
     return new Response(kept.body, {
       status: kept.status,
@@ -375,51 +357,32 @@ class Admin {
     });
   }
 
-  /** Makes reports one after the other: each has all of its rows in memory. Skips a report whose client has gone. */
-  async #inTurn(signal: AbortSignal, work: () => Promise<Told>): Promise<Told> {
-    if (this.#reports === MOST_REPORTS) throw tooMany("reports");
-    this.#reports++;
-    const told = this.#lastReport.then(() => {
-      if (signal.aborted) throw refused(400, "The client has gone.");
-      return work();
-    });
-    // A store that hangs holds the others up for a while only.
-    this.#lastReport = within(
-      told.catch(() => {}),
-      WORK_MS,
-      this.#services.clock,
-    ).then(() => this.#reports--);
-    return told;
-  }
-
   /** Ends a wait for a store that hangs. A change that has begun goes on, and keeps its `Idempotency-Key`; any other is not made any more. */
-  async #bounded(work: Promise<Kept>, change: WatchedChange): Promise<Kept> {
+  async #bounded(work: Promise<Kept>, request: WatchedRequest): Promise<Kept> {
     const kept = await within(work, WORK_MS, this.#services.clock);
     if (kept !== LATE) return kept;
-    change.isOver = true;
-    throw new HTTPError({
-      status: 503,
-      message: "The store has not answered in time. Look whether the change was made.",
-      headers: RETRY_AFTER,
-    });
+    request.isOver = true;
+    throw refusedForNow("The store has not answered in time. Look whether the change was made.");
   }
 
   /** Does the work, and gives the errors of the stores their status. */
-  async #told(operation: Operation, asked: Asked, desk: Desk): Promise<Told> {
+  async #told(operation: Operation, asked: Asked, request: WatchedRequest): Promise<Told> {
+    const { desk } = request;
     try {
+      request.assertAwaited();
       return await operation.run(desk, asked as Asked<never, never>);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const ofCode = error instanceof RefusedChange ? STATUSES[error.code] : 400;
       const status = (await this.#isMissing(operation, asked)) ? 404 : ofCode;
-      throw await this.#refusal(status, error);
+      throw await this.#refusal(status, error, desk);
     }
   }
 
-  async #refusal(status: number, error: RangeError): Promise<HTTPError> {
+  async #refusal(status: number, error: RangeError, desk: Desk): Promise<Refusal> {
     const code = codeOf(error);
     if (!(error instanceof RefusedUnits))
-      return refused(status, await withIdsMeant(this.#desk, error.message), status === 404 ? {} : { code });
+      return refused(status, await withIdsMeant(desk, error.message), status === 404 ? {} : { code });
     const currency = await currencyOf(this.#desk);
     const message = limitInWords(error.limit, (units) => unitsAndMoney(units, currency));
     return refused(status, message, { code, limit: error.limit, reason: error.message });
@@ -433,7 +396,7 @@ class Admin {
     return budget === undefined || budget.removed === true;
   }
 
-  #noted(operation: Operation, action: string, asked: Asked, change: WatchedChange): Promise<Told> {
+  #noted(operation: Operation, action: string, asked: Asked, request: WatchedRequest): Promise<Told> {
     const fields = (asked.body ?? {}) as { readonly id?: string };
     const { ifMatch } = asked;
     return withLog(
@@ -446,13 +409,13 @@ class Admin {
         // The cast is safe: the log reads the state that the operation edits.
         ...(isTag(ifMatch) && { isSeen: (state) => hasTag(ifMatch, operation.tagOf?.(state as never) ?? "") }),
       },
-      () => this.#told(operation, asked, change.desk),
+      () => this.#told(operation, asked, request),
       {
         idOf: ({ made }) => made,
         endOf(error) {
-          if (change.mayBeMade) return undefined;
-          if (!HTTPError.isError(error)) return { state: "failed" };
-          return { state: "refused", reason: detailsOf(error).reason ?? error.message };
+          if (request.mayBeMade) return undefined;
+          if (!(error instanceof Refusal)) return { state: "failed" };
+          return { state: "refused", reason: error.told.reason ?? error.message };
         },
       },
     );
@@ -465,7 +428,7 @@ class Admin {
     { user, id }: Asked,
     { req, context }: H3Event,
     text: string,
-    change: WatchedChange,
+    request: WatchedRequest,
     work: () => Promise<Kept>,
   ): Promise<Kept> {
     if (!/^[\x21-\x7e]{1,255}$/.test(key))
@@ -514,7 +477,7 @@ class Admin {
       await record(kept);
       return kept;
     } catch (error) {
-      await (change.mayBeMade ? record(UNKNOWN_END) : this.#tellEnd(release));
+      await (request.mayBeMade ? record(UNKNOWN_END) : this.#tellEnd(release));
       throw error;
     }
   }
@@ -536,116 +499,54 @@ class Admin {
 
   /** Answers with an error. Tells the user the cause of a refusal only. */
   #failed(thrown: unknown): Response {
-    const error = HTTPError.isError(thrown) && !thrown.unhandled ? thrown : this.#reported(thrown);
-    const { status, message } = error;
-    const { code = codeOfStatus(status), limit } = detailsOf(error);
-    const text = status === 404 && message.startsWith("Cannot find") ? "There is no such route." : message;
-    return toResponse(
-      jsonAnswer(
-        status,
-        {
-          error: {
-            code,
-            // People paste secrets for ids.
-            message: masked(text),
-            ...(limit && { limit }),
-          },
-        },
-        { ...HEADERS, ...Object.fromEntries(error.headers ?? []) },
-      ),
-    );
+    const { status, message, told, headers } = refusalIn(thrown) ?? this.#reported(thrown);
+    const { code = codeOfStatus(status), limit } = told;
+    // People paste secrets for ids.
+    const body = { error: { code, message: masked(message), ...(limit && { limit }) } };
+    return toResponse(jsonAnswer(status, body, { ...headers, ...HEADERS }));
   }
 
   /**
    * Tells the host of a failure, and returns the error for the user. Every request fails while a store is away or has no tables: the host hears
    * of one a minute.
    */
-  #reported(thrown: unknown): HTTPError {
-    const cause = HTTPError.isError(thrown) ? (thrown.cause ?? thrown) : thrown;
+  #reported(thrown: unknown): Refusal {
+    // The router wraps errors.
+    const cause = HTTPError.isError(thrown) && thrown.unhandled ? thrown.cause : thrown;
     const now = this.#services.clock.now();
     const isQuiet = isUnusable(cause);
-    if (!isQuiet || now - this.#toldUnusableAt >= QUIET_MS) {
+    // A clock may be set back.
+    if (!isQuiet || Math.abs(now - this.#toldUnusableAt) >= QUIET_MS) {
       if (isQuiet) this.#toldUnusableAt = now;
       this.#services.onFailure(cause);
     }
     // By the contract of stores, this message holds no secret. It names the command that makes the tables.
-    if (isUnmigrated(cause)) return new HTTPError({ status: 503, message: cause.message });
-    if (!isQuiet) return new HTTPError({ status: 500, message: "The request has failed." });
-    return new HTTPError({
-      status: 503,
-      message: "The store is away. Try again in some seconds, and look whether a change was made.",
-      headers: RETRY_AFTER,
-    });
+    if (isUnmigrated(cause)) return refused(503, cause.message);
+    if (!isQuiet) return refused(500, "The request has failed.");
+    return refusedForNow("The store is away. Try again in some seconds, and look whether a change was made.");
   }
 }
 
-/**
- * Returns the user that `authorize` has returned. Throws for anything else: an error that was returned in place of thrown, and a function that
- * was not called, have a name too. A field of another name may have been meant to keep its user from changes.
- */
-function userOf(login: unknown): AdminUser {
-  const isObject = typeof login === "object" && login !== null && !Array.isArray(login);
-  if (!isObject || !isPlain(login)) {
-    const given = isObject ? "an object of a class, such as an error" : (givenInstead(login) ?? shown(login));
-    throw new TypeError(`authorize must return { name }, a response, or undefined, not ${given}.`);
-  }
-  assertOptions<AdminUser>("the user of authorize", login, { name: "string", readOnly: "boolean?" });
-  const { name, readOnly = false } = login as AdminUser;
-  if (name === "") throw new TypeError("the user of authorize has an empty name.");
-  // A client may choose its name where the login asks for nothing but a password.
-  if (name.length > LONGEST_NAME)
-    throw refused(400, `The name of your login must have at most ${LONGEST_NAME} characters.`);
-  if (OF_COMMAND_LINE.test(name.normalize("NFKC").replaceAll(INVISIBLE, "")))
-    throw refused(400, "The name of your login must not end in (command line), as the users of commands do.");
-  return { name, readOnly };
+/** Returns the refusal behind an error, which the router may have wrapped. The router refuses a mount without a page by itself. */
+function refusalIn(thrown: unknown): Refusal | undefined {
+  const { cause = thrown } = Object(thrown) as { readonly cause?: unknown };
+  if (thrown instanceof Refusal) return thrown;
+  if (cause instanceof Refusal) return cause;
+  return isNoRoute(thrown) ? refused(404, "There is no such route.") : undefined;
 }
 
-/** Characters that a reader does not see: a name with them would look like another one. */
-const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+const isNoRoute = (thrown: unknown): boolean =>
+  HTTPError.isError(thrown) && thrown.status === 404 && thrown.message.startsWith("Cannot find");
 
-/** The end of the names that the log of changes gives to users of the command line. */
-const OF_COMMAND_LINE = /\(\s*command\s+line\s*\)\W*$/iu;
-
-/** Returns what a refusal tells beside its message. No other error has data. */
-const detailsOf = ({ data }: HTTPError): Refused => data ?? {};
-
-/**
- * Returns the request, without its body, at the address that the client asked for.
- *
- * @param removed The beginning of the path that the host's framework has removed.
- */
-function asSent(request: Request, removed: string): Request {
-  const origin = originOf(request.url);
-  const url = `${origin}${removed}${request.url.slice(origin.length)}`;
-  // The class of the web platform takes neither an address without a host nor these methods.
-  if (removed === "" || !URL.canParse(url) || /^(?:connect|trace|track)$/i.test(request.method)) return request;
-  const { method, headers, signal } = request;
-  return new Request(url, { method, headers, signal });
-}
-
-/** The paths that a browser opens, below the mount: the page, and reports that it saves as a file. */
-const OPENED = new RegExp(
-  `^(?:${OPERATIONS.flatMap(({ asCsv, path }) => (asCsv ? path.replace(":id", "[^/]+") : [])).join("|")})?/?$`,
-);
-
-/** True for a browser that opens the page, or the link of a report. Scripts and the page's own requests ask for no HTML. */
-const isNavigation = ({ method, url, headers }: Request, root: string): boolean =>
-  (method === "GET" || method === "HEAD") &&
-  OPENED.test(pathOf(url).slice(root.length)) &&
-  /\btext\/html\b/i.test(headers.get("accept") ?? "");
-
-/** Returns the address of the login, which leads back to the path of an address. A host may name its own way back. */
-function loginTo(loginUrl: string, url: string): string {
-  if (/[?&]next=/.test(loginUrl)) return loginUrl;
-  const path = url.slice(originOf(url).length);
-  return `${loginUrl}${loginUrl.includes("?") ? "&" : "?"}next=${encodeURIComponent(path)}`;
+function assertMay({ readOnly }: AdminUser, action: string | undefined): void {
+  if (action !== undefined && readOnly) throw refused(403, "You may not change anything.");
 }
 
 const baseOf = (context: unknown): string => (context as Context).base ?? "/";
 
 async function fileOf(page: AdminPage, name: string, base: string): Promise<Response> {
   const file = await page.file(name, base);
-  if (!file) throw new HTTPError({ status: 404, message: "There is no such route." });
+  if (!file) throw refused(404, "There is no such route.");
   return new Response(file.text, { headers: { "content-type": file.type, ...HEADERS, ...PAGE_HEADERS } });
 }
 
@@ -678,13 +579,13 @@ function assertOwnPage({ method, headers, url }: Request, root: string): void {
     const isLink = headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
     // A download shows another page whether an id is known: the window stays where it was.
     if ((isOfOther || headers.has("sec-purpose")) && !(isLink && /^\/?$/.test(pathOf(url).slice(root.length))))
-      throw new HTTPError({ status: 403, message: "A page of another origin may only link to the page of the admin." });
+      throw refused(403, "A page of another origin may only link to the page of the admin.");
     return;
   }
-  if (isOfOther) throw new HTTPError({ status: 403, message: "A page of another origin may not change anything." });
+  if (isOfOther) throw refused(403, "A page of another origin may not change anything.");
   const type = headers.get("content-type") ?? "";
   if (method !== "DELETE" && !/^application\/json\s*(?:;|$)/i.test(type))
-    throw new HTTPError({ status: 415, message: "The content-type must be application/json." });
+    throw refused(415, "The content-type must be application/json.");
 }
 
 /** The paths with an id, below the mount. */
@@ -698,10 +599,7 @@ const WITH_ID = new RegExp(
  */
 function assertPlain(path: string): void {
   if ((path.includes("%") && !WITH_ID.test(path)) || /\\|\/\.{1,2}(?:\/|$)|.\/$/.test(path))
-    throw new HTTPError({
-      status: 404,
-      message: "There is no such route. Write its path as it is, and percent-encode only the id.",
-    });
+    throw refused(404, "There is no such route. Write its path as it is, and percent-encode only the id.");
 }
 
 /** Returns the id in a path as it was written, because an id may hold an encoded slash. */

@@ -12,6 +12,6 @@ export {
   type AdminHandlerOptions,
   type AdminPage,
   type AdminPageFile,
-  type Login,
 } from "./handler.ts";
+export type { Login } from "./login.ts";
 export type { AdminGateway, AdminUser } from "./operation.ts";

@@ -27,12 +27,12 @@ import {
   operation,
   PAGE,
   pageOf,
-  refused,
   SOME_UNITS,
   TEXT,
   UNITS,
   unlessTaken,
 } from "./operation.ts";
+import { refused } from "./refusal.ts";
 
 const SECONDS = v.pipe(v.number(), v.safeInteger());
 

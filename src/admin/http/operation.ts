@@ -1,9 +1,7 @@
 /** An operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
 
-import { HTTPError } from "h3";
 import * as v from "valibot";
 import { currencyCode, moneyOf, unitsInWords } from "../../model/money.ts";
-import type { UnitsLimit } from "../../model/refused-units.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
@@ -27,7 +25,7 @@ import {
   type UnitsField,
 } from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
-import type { AdminErrorCode } from "../refusal-codes.ts";
+import { refused } from "./refusal.ts";
 
 /** The part of a gateway that the admin shows. */
 export interface AdminGateway {
@@ -215,12 +213,14 @@ export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">
   keys: keyAdmin(store),
 });
 
-/** The desk of one change, which notes whether the change may have been made. */
-export interface WatchedChange {
+/** The desk of one request, which notes whether a change may have been made. */
+export interface WatchedRequest {
   readonly desk: Desk;
   mayBeMade: boolean;
-  /** True once the client has been told that the time is over: a change that has not begun begins no more. */
+  /** True once the client has been told that the time is over: what has not begun begins no more. */
   isOver: boolean;
+  /** Throws for a request that changes nothing, once nobody waits for its answer. */
+  assertAwaited(): void;
 }
 
 /** The verbs of stores that change nothing. */
@@ -232,30 +232,53 @@ const READS: ReadonlySet<unknown> = new Set<keyof Desk["store"]>([
   "budgetPeriods",
 ]);
 
-/** Returns a desk whose store notes when a change begins. A store that rejects with a RangeError has changed nothing. */
-export function watched(desk: Desk): WatchedChange {
-  const { store: target } = desk;
-  // A proxy of a frozen store could not return other functions. The cast is safe: the proxy has the verbs of the store.
-  const store = new Proxy(Object.create(target) as Desk["store"], {
-    get(_object, name) {
-      const verb: unknown = Reflect.get(target, name);
-      if (typeof verb !== "function") return verb;
-      if (READS.has(name)) return verb.bind(target) as unknown;
-      return async (...args: readonly unknown[]): Promise<unknown> => {
-        if (change.isOver) throw new Error("The time of the request was over before its change began.");
-        const before = change.mayBeMade;
-        change.mayBeMade = true;
-        try {
-          return await Reflect.apply(verb, target, args);
-        } catch (error) {
-          if (error instanceof RangeError) change.mayBeMade = before;
-          throw error;
-        }
-      };
+/**
+ * Returns a desk whose store and gateway note when a change begins. A store that rejects with a RangeError has changed nothing.
+ *
+ * @param reader The signal of a request that changes nothing: once its client has gone, or its time is over, nothing more is read for it.
+ */
+export function watched(desk: Desk, reader?: AbortSignal): WatchedRequest {
+  const begin = (isChange: boolean, verb: () => unknown): unknown => {
+    if (isChange && request.isOver) throw new Error("The time of the request was over before its change began.");
+    request.assertAwaited();
+    const before = request.mayBeMade;
+    const failed = (error: unknown): never => {
+      if (isChange) request.mayBeMade = before || !(error instanceof RangeError);
+      throw error;
+    };
+    try {
+      const result = verb();
+      // The answer of `stopCall` is there at once.
+      if (typeof Object(result).then !== "function") return result;
+      if (isChange) request.mayBeMade = true;
+      return Promise.resolve(result).catch(failed);
+    } catch (error) {
+      return failed(error);
+    }
+  };
+  // A proxy of a frozen object could not return other functions. The cast is safe: the proxy has the fields of its target.
+  const watch = <Target extends object>(target: Target, isChange: (name: unknown) => boolean): Target =>
+    new Proxy(Object.create(target) as Target, {
+      get(_object, name) {
+        const verb: unknown = Reflect.get(target, name);
+        if (typeof verb !== "function") return verb;
+        return (...args: readonly unknown[]) => begin(isChange(name), () => Reflect.apply(verb, target, args));
+      },
+    });
+  const { store, gateway } = desk;
+  const watchedDesk = deskOf(
+    watch(store, (name) => !READS.has(name)),
+    { ...desk, gateway: gateway && watch(gateway, (name) => name === "stopCall") },
+  );
+  const request: WatchedRequest = {
+    desk: watchedDesk,
+    mayBeMade: false,
+    isOver: false,
+    assertAwaited() {
+      if (reader && (request.isOver || reader.aborted)) throw refused(400, "Nobody waits for this answer.");
     },
-  });
-  const change: WatchedChange = { desk: deskOf(store, desk), mayBeMade: false, isOver: false };
-  return change;
+  };
+  return request;
 }
 
 /**
@@ -321,20 +344,6 @@ export async function assertSameCurrency({ calls }: Desk, given: string | undefi
   const help = `For amounts in ${currency}, write currency=${currency.toLowerCase()}.`;
   throw refused(400, `${ofOtherCurrency(latest, given)} ${help}`);
 }
-
-/** The fields of a refusal beside its message. */
-export interface Refused {
-  /** Default: that of the status. */
-  readonly code?: AdminErrorCode;
-  /** The limit that has refused some units, for programs. */
-  readonly limit?: UnitsLimit;
-  /** The reason in the log of changes. Default: the message. */
-  readonly reason?: string;
-}
-
-/** An error with the reason that the user gets. */
-export const refused = (status: number, message: string, data: Refused = {}): HTTPError =>
-  new HTTPError({ status, message, data });
 
 /** Returns a page of a list. A page that ends where it should begin leads to no other: the list would have no end. */
 export function paged<Row>(

@@ -18,10 +18,10 @@ import {
   paged,
   pageOf,
   partsOf,
-  refused,
   TEXT,
   UNITS,
 } from "./operation.ts";
+import { refused } from "./refusal.ts";
 
 const LIVE = v.looseObject({
   requestId: TEXT,
