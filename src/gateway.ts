@@ -51,6 +51,21 @@ export interface CommonOptions<Context = unknown> {
   readonly backend: ModelBackend<Context>;
   /** Holds API keys and their quota. */
   readonly quotas: QuotaStore<Context>;
+  /**
+   * Functions around each generated answer, in order: they may refuse or change a request before it costs anything, and see its answer
+   * afterwards. Default: none.
+   */
+  readonly hooks?: readonly Hook<Context>[];
+  /**
+   * Receives the record of every call once, after the call has ended and is settled, or after the store has taken longer than
+   * `limits.storeTimeoutMs`. Calls that were refused before their key was known count too. A request that reaches no endpoint (a wrong
+   * method, a preflight) is not a call. Do not block here: the function runs between the calls' own work. `onFailure` receives its errors.
+   */
+  onCall?(record: CallRecord<Context>): unknown;
+  /**
+   * Receives every failure whose cause the caller is not told. Errors of this function are dropped. Default: prints to standard error.
+   */
+  readonly onFailure?: OnFailure;
   /** Limits the rates of keys. Default: no limit. */
   readonly rateLimiter?: RateLimiter<Context>;
   /**
@@ -58,6 +73,19 @@ export interface CommonOptions<Context = unknown> {
    * `open` lets them pass. `onFailure` receives the failure either way.
    */
   readonly rateLimiterDown?: "closed" | "open";
+  /** The price of a chat call or an embedding, in quota units. Default: one unit per token. */
+  readonly price?: Price;
+  /** The price of an image, in quota units. Default: `imagePriceTable`, by model, size and quality. */
+  readonly imagePrice?: ImagePrice;
+  /** Overrides of `DEFAULT_LIMITS`. */
+  readonly limits?: Partial<Limits>;
+  /** The browser pages that may call the gateway. Default: none. */
+  readonly cors?: CorsOptions;
+  /**
+   * Watches calls while they run, for traces and metrics: `openTelemetry()` of `polygate/telemetry`, or the host's own. Errors of the
+   * observer are dropped. Default: none, at no cost.
+   */
+  readonly observer?: Observer<Context>;
   /**
    * Keeps answers for callers who repeat a request under the same `Idempotency-Key`, so that a retry costs neither a call of the backend
    * nor quota. Default: the header means nothing.
@@ -80,12 +108,6 @@ export interface CommonOptions<Context = unknown> {
   readonly responseStore?: ResponseStore<Context>;
   /** Responses and conversations are kept for this time after their last change, in milliseconds. Default: 30 days. */
   readonly responseRetainMs?: number;
-  /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
-  readonly codeRunner?: CodeRunner;
-  /** The price of a chat call or an embedding, in quota units. Default: one unit per token. */
-  readonly price?: Price;
-  /** The price of an image, in quota units. Default: `imagePriceTable`, by model, size and quality. */
-  readonly imagePrice?: ImagePrice;
   /**
    * Estimates tokens that the backend has not counted. Default: `countTokensByScript`, within 30 % of a real tokenizer.
    */
@@ -96,30 +118,8 @@ export interface CommonOptions<Context = unknown> {
    * the upstream per call.
    */
   readonly countInput?: "estimate" | "backend";
-  /** Overrides of `DEFAULT_LIMITS`. */
-  readonly limits?: Partial<Limits>;
-  /**
-   * Receives every failure whose cause the caller is not told. Errors of this function are dropped. Default: prints to standard error.
-   */
-  readonly onFailure?: OnFailure;
-  /**
-   * Receives the record of every call once, after the call has ended and is settled, or after the store has taken longer than
-   * `limits.storeTimeoutMs`. Calls that were refused before their key was known count too. A request that reaches no endpoint (a wrong
-   * method, a preflight) is not a call. Do not block here: the function runs between the calls' own work. `onFailure` receives its errors.
-   */
-  onCall?(record: CallRecord<Context>): unknown;
-  /**
-   * Watches calls while they run, for traces and metrics: `openTelemetry()` of `polygate/telemetry`, or the host's own. Errors of the
-   * observer are dropped. Default: none, at no cost.
-   */
-  readonly observer?: Observer<Context>;
-  /**
-   * Functions around each generated answer, in order: they may refuse or change a request before it costs anything, and see its answer
-   * afterwards. Default: none.
-   */
-  readonly hooks?: readonly Hook<Context>[];
-  /** The browser pages that may call the gateway. Default: none. */
-  readonly cors?: CorsOptions;
+  /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
+  readonly codeRunner?: CodeRunner;
   /** The source of time. Default: the machine's own clock. */
   readonly clock?: Clock;
 }

@@ -11,10 +11,11 @@ import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstream
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
 import { commandsPage } from "./commands.ts";
 import { entries, ROOT } from "./entries.ts";
+import { headersPage } from "./headers.ts";
 import { messagesPage } from "./messages.ts";
 import type { Member, Shape } from "./shapes.ts";
 import { sqlPage } from "./sql.ts";
-import { tablePages } from "./tables.ts";
+import { table, tablePages } from "./tables.ts";
 import { wrapped } from "./wrapped.ts";
 
 /** The types whose every field has a default, with these defaults. */
@@ -247,8 +248,41 @@ const PARTS: readonly Part[] = [
   },
 ];
 
-/** The names that stand before the others of their page. */
-const FIRST: readonly string[] = ["createGateway", "GatewayOptions", "Limits"];
+/** The names that most hosts need. They stand before the others of their page, and in its line of the index. */
+const FIRST: readonly string[] = [
+  "createGateway",
+  "GatewayOptions",
+  "Limits",
+  "ChatRequest",
+  "ChatEvent",
+  "ContentEvent",
+  "ModelBackend",
+  "Hook",
+  "HookCall",
+  "CallRecord",
+  "Failure",
+  "GatewayError",
+  "ApiKey",
+  "ApiKeyOptions",
+  "QuotaStore",
+  "memoryQuotaStore",
+  "memoryImageStore",
+  "memoryReplayStore",
+  "openStores",
+  "OpenStoresOptions",
+  "OpenedStores",
+  "nodePostgresDialect",
+  "sqlQuotaStore",
+  "sqlCallLog",
+  "redisQuotaStore",
+  "route",
+  "RouteOptions",
+  "RouteUpstream",
+  "keyAdmin",
+  "testGateway",
+  "scriptedBackend",
+  "reply",
+];
 
 /** A function for the shapes of an entry's names. */
 export type ShapesOf = (entry: string, isDescribed: (name: string) => boolean) => (name: string) => Shape;
@@ -280,6 +314,7 @@ export async function referencePages(
     ...tablePages(),
     ["error-messages.md", messagesPage()],
     ["command-line.md", await commandsPage()],
+    ["headers.md", headersPage()],
     ["sql-tables.md", sqlPage()],
     ["reference.md", indexOf(described)],
   ]);
@@ -292,6 +327,7 @@ type Addresses = ReadonlyMap<string, string | undefined>;
 
 /** The described names of a page. */
 interface Group {
+  readonly entry: string;
   readonly file: string;
   readonly title: string;
   /** The page's name in the index. */
@@ -333,6 +369,7 @@ function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesO
   const partOf = ({ name }: DeclarationReflection) =>
     entry === "polygate" ? PARTS.find(({ sources }) => sources.test(bare(name).file)) : undefined;
   const pages = [undefined, ...PARTS].map((part) => ({
+    entry,
     file: part ? `${file}-${part.name.replaceAll(" ", "-")}.md` : `${file}.md`,
     title: part?.title ?? `\`${entry}\``,
     label: `\`${entry}\`${part ? `, ${part.name}` : ""}`,
@@ -351,21 +388,96 @@ function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesO
   return pages.map((page) => ({ ...page, shapeOf, own }));
 }
 
+/** The pages that are no entries of the package. */
+const TABLES = `- [The command \`polygate\`](command-line.md): All commands, with their options and examples.
+- [Headers](headers.md): The headers of requests and answers.
+- [Errors by format](errors-by-format.md): The status and the name of each error, and the classes of SDKs.
+- [Messages of errors](error-messages.md): The text of every error, and what to do.
+- [Conversions of fields](conversion-tables.md): Each field that another format cannot express.
+- [SQL tables](sql-tables.md): The columns that you may query.`;
+
+/** The groups of entries in the index, in its order. */
+const AREAS: readonly (readonly [name: string, entries: RegExp])[] = [
+  ["The gateway", /^polygate(?:\/core)?$/],
+  ["Servers and runtimes", /^polygate\/(?:node|express|koa|bun|deno|edge|websocket|serve)$/],
+  ["Models", /^polygate\/(?:backends|clouds|hooks|redactor)(?:\/|$)/],
+  ["Stores", /^polygate\/stores(?:\/|$)/],
+  ["Keys, money and operation", /^polygate\/(?:admin|prices|telemetry|openapi|testing)(?:\/|$)/],
+  ["Formats", /^polygate\/formats\//],
+];
+
+/** The names of a page that its line in the index has. */
+const MOST_NAMES = 3;
+
+/** Returns the index: the pages by area, with the first names of each, and then all names by the alphabet. */
 function indexOf(groups: readonly Group[]): string {
-  const lines = groups.map(({ file, label, purpose, values, types, own }) => {
-    const lists = [
-      ...KINDS.map(([heading, kind]) => [heading, values.filter((value) => value.kind === kind)] as const),
-      ["Types", types] as const,
-    ].flatMap(([heading, names]) => {
-      const links = names.map(({ name }) => `[${name}](${own.get(name)})`);
-      return links.length > 0 ? `${heading}: ${links.join(", ")}.` : [];
-    });
-    return wrapped([`- [${label}](${file}): ${purpose}`, ...lists].join(" "), "  ");
+  const lost = groups.filter(({ entry }) => !AREAS.some(([, entries]) => entries.test(entry)));
+  if (lost.length > 0)
+    throw new Error(`These entries belong to no area: ${lost.map(({ entry }) => entry).join(", ")}.`);
+  const areas = AREAS.map(([name, entries]) => {
+    const lines = groups
+      .filter(({ entry }) => entries.test(entry))
+      .map(({ file, label, purpose, values, types, others }) => {
+        const names = [...values, ...types, ...others].toSorted(byPlace).map((one) => `\`${one.name}\``);
+        const rest = names.length - MOST_NAMES;
+        const told = rest > 1 ? [...names.slice(0, MOST_NAMES), `${rest} more`] : names;
+        return wrapped(`- [${label}](${file}): ${purpose} ${LIST.format(told)}.`, "  ");
+      });
+    return `## ${name}\n\n${lines.join("\n")}`;
   });
-  const tables = wrapped(
-    "The [command `polygate`](command-line.md), the [conversions of fields](conversion-tables.md), the [errors by format](errors-by-format.md), the [messages of all errors](error-messages.md), and the [columns of SQL tables](sql-tables.md).",
-  );
-  return `# Reference\n\n${tables}\n\n## Functions, options and records\n\n${lines.join("\n")}\n`;
+  const names = groups
+    .flatMap(({ values, types, own }) => [...values, ...types].map((one) => ({ one, address: own.get(one.name) })))
+    .toSorted(({ one }, { one: other }) => one.name.localeCompare(other.name, "en"));
+  const letters = Map.groupBy(names, ({ one }) => one.name[0]?.toUpperCase() ?? "");
+  const tables = Array.from(letters, ([letter, all]) => {
+    const links = all.map(({ one, address }) => `[\`${one.name}\`](${address})`);
+    const room = MOST_COLUMNS - Math.max(...links.map(({ length }) => length)) - "|  |  |".length;
+    const rows = all.map(({ one }, at) => [links[at] ?? "", summaryOf(one, room)]);
+    return `### ${letter}\n\n${table(["Name", "Meaning"], rows)}`;
+  });
+  return [
+    "# Reference",
+    "The pages by area, and [all names](#names) by the alphabet.",
+    "## Commands, errors and tables",
+    TABLES,
+    ...areas,
+    "## Names",
+    ...tables,
+    "",
+  ]
+    .join("\n\n")
+    .trimEnd()
+    .concat("\n");
+}
+
+/** Ranks the names that most hosts need first. */
+const byPlace = (one: DeclarationReflection, other: DeclarationReflection): number => placeOf(one) - placeOf(other);
+
+function placeOf({ name }: DeclarationReflection): number {
+  const first = FIRST.indexOf(name);
+  return first < 0 ? FIRST.length : first;
+}
+
+/** The columns of the longest line of a table. */
+const MOST_COLUMNS = 140;
+
+/** Returns the first sentence of a name's comment, as far as it fits. */
+function summaryOf({ comment, signatures, type, children = [] }: DeclarationReflection, room: number): string {
+  const declared = type?.type === "reflection" ? type.declaration.signatures?.[0]?.comment : undefined;
+  const made = children.find(({ kind }) => kind === ReflectionKind.Constructor)?.signatures?.[0]?.comment;
+  const text = textIn(comment ?? signatures?.[0]?.comment ?? declared ?? made)
+    .replaceAll(/\s+/g, " ")
+    .trim();
+  const [sentence = ""] = text.split(/(?<=\.) (?=[A-Z`])/);
+  const bare = sentence
+    .replace(/\.$/, "")
+    .replace(/ \(spec [^)]*\)/, "")
+    .replaceAll("|", String.raw`\|`);
+  if (bare.length <= room) return bare;
+  const cut = bare.slice(0, bare.lastIndexOf(" ", room - 2)).replace(/[,:;]$/, "");
+  // A cut name in code needs its end.
+  const marks = cut.split("`").length % 2 === 0 ? cut.slice(0, cut.lastIndexOf("`")).trimEnd() : cut;
+  return `${marks} …`;
 }
 
 const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
@@ -400,9 +512,10 @@ function byUse(one: DeclarationReflection, other: DeclarationReflection): number
   return useOf(one) - useOf(other) || byName(one, other);
 }
 
-function useOf({ name, kind }: DeclarationReflection): number {
-  const first = FIRST.indexOf(name);
-  if (first >= 0) return first;
+function useOf(one: DeclarationReflection): number {
+  const { name, kind } = one;
+  const first = placeOf(one);
+  if (first < FIRST.length) return first;
   if (kind & VALUES) return FIRST.length + KINDS.findIndex(([, one]) => kind === one);
   return FIRST.length + (/(?:Options|Limits|Timeouts)$/.test(name) ? 0 : 1);
 }
@@ -427,7 +540,11 @@ function pageOf(
     const extended = RETURNED.includes(type.name)
       ? (type.extendedTypes ?? []).map((one) => linked(withoutArguments(one.toString())))
       : [];
-    const fields = children.some(({ name }) => name === "type") ? children.toSorted(byRank) : children;
+    const parents = (type.extendedTypes ?? []).map((one) => withoutArguments(one.toString()));
+    const isMember = children.some(({ name }) => name === "type");
+    const fields = children.toSorted(
+      (one, other) => (isMember ? byRank(one, other) : 0) || needOf(one, parents) - needOf(other, parents),
+    );
     const comment = blocksOf(type.comment);
     return [
       `## ${headingOf(type, group)}`,
@@ -488,6 +605,12 @@ const byRank = (one: DeclarationReflection, other: DeclarationReflection): numbe
 
 const rankOf = ({ name, inheritedFrom }: DeclarationReflection): number =>
   name === "type" ? 0 : inheritedFrom ? 2 : 1;
+
+/** Ranks required fields before others, and then those of the first parent before those of the next. */
+function needOf({ flags, inheritedFrom }: DeclarationReflection, parents: readonly string[]): number {
+  const parent = parents.indexOf(inheritedFrom?.name.split(".")[0] ?? "");
+  return (flags.isOptional ? parents.length + 1 : 0) + parent + 1;
+}
 
 /** Returns a function that writes code with links to the entries of the other types in it. */
 function linker(file: string, owner: string, addresses: Addresses): (code: string) => string {

@@ -12,6 +12,10 @@ import { promisify } from "node:util";
 import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
+import { anthropicRateHeaders, openaiRateHeaders } from "../../src/formats/shared/errors.ts";
+import { createGateway } from "../../src/index.ts";
+import { openApiDocument } from "../../src/openapi/index.ts";
+import { memoryQuotaStore } from "../../src/stores/memory.ts";
 import { migrate, nodeSqliteDialect } from "../../src/stores/sql/index.ts";
 import { entries, ROOT } from "./entries.ts";
 import { markedTables, namesIn, pages } from "./pages.ts";
@@ -179,6 +183,44 @@ it("a table of options has a row for each field of its type, and no other", () =
   ]);
   const types = new Map(all().map((type) => [type.name, fieldsOf(type).toSorted()]));
   expect(Object.fromEntries(tables)).toEqual(Object.fromEntries(tables.map(([name]) => [name, types.get(name)])));
+});
+
+it("lists the headers that the OpenAPI document has, and those that the gateway makes of its own", () => {
+  const backend = { models: () => [], async *chat() {} };
+  const { components, paths } = openApiDocument(createGateway({ backend, quotas: memoryQuotaStore([]) }));
+  const parameters = [
+    ...JSON.stringify([components, paths]).matchAll(/"name":"([\w-]+)","in":"header"|"in":"header","name":"([\w-]+)"/g),
+  ];
+  const names = [...Object.keys(components.headers ?? {}), ...parameters.map(([, one, other]) => one ?? other ?? "")];
+  expect(names.length).toBeGreaterThan(10);
+  const page = pages.find(({ path }) => path === `${FOLDER}headers.md`)?.text ?? "";
+  const listed = namesIn(page.match(/^- .*(?:\n {2}.*)*/gm)?.join("\n"));
+  expect(names.filter((name) => !listed.includes(name.toLowerCase()))).toEqual([]);
+  const made = ["polygate-dropped", "polygate-approximated", "polygate-output-limit", "polygate-replayed"];
+  const rates = { kind: "requests", limit: 1, remaining: 1, resetMs: 1 } as const;
+  const limited = [rates, { ...rates, kind: "tokens" } as const];
+  made.push(...Object.keys(openaiRateHeaders(limited)), ...Object.keys(anthropicRateHeaders(limited, 0)));
+  expect(made.filter((name) => !listed.includes(name))).toEqual([]);
+});
+
+it("has the required fields of a type before all others", () => {
+  const sections = pages
+    .filter(({ path }) => path.startsWith(`${FOLDER}polygate`))
+    .flatMap(({ text }) => text.split(/^## /m));
+  const mixed = sections.filter((text) => {
+    const needs = Array.from(text.matchAll(/^- \[?`\w+(\??)[:(]/gm), ([, mark]) => mark);
+    return needs.join("") !== "" && needs.indexOf("?") < needs.lastIndexOf("") && !text.includes("- `type");
+  });
+  expect(mixed.map((text) => text.split("\n")[0])).toEqual([]);
+});
+
+it("leads from the index to each name of the reference, with its meaning", () => {
+  const page = pages.find(({ path }) => path === `${FOLDER}reference.md`)?.text ?? "";
+  const rows = Array.from(page.matchAll(/^\| \[`(\w+)`\]\(([^)]+)\) +\| (\S.*?) +\|$/gm), ([, name = ""]) => name);
+  const values = all().filter(({ kind }) => [32, 64, CLASS].includes(kind));
+  expect(values.map(({ name }) => name).filter((name) => !rows.includes(name))).toEqual([]);
+  expect(rows).toEqual(expect.arrayContaining(["GatewayOptions", "CallRecord", "Limits", "ChatEvent"]));
+  expect(rows.length).toBe(page.match(/^\| \[/gm)?.length);
 });
 
 it("tells of every code of an error", () => {

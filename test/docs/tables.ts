@@ -202,7 +202,8 @@ function sdkClasses(): string {
 - \`APITimeoutError\` in Python: the answer takes longer than the SDK's \`timeout\`. Raise it, or stream.`;
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+/** Returns a table with columns of the same width. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((name, column) => Math.max(3, name.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`;
