@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { groupsOf, headingsOf } from "../../playground/page/app/docs/contents.ts";
+import { markedIn } from "../../playground/page/app/docs/excerpts.ts";
 import { addressOf, type Block, blocksOf, piecesOf } from "../../playground/page/app/docs/markdown.ts";
 import { searchIn } from "../../playground/page/app/docs/search.ts";
 import { pageFiles } from "../../playground/page/files.ts";
@@ -144,6 +145,13 @@ const hitsIn = (...given: Parameters<typeof searchIn>) => {
   const search = searchIn(...given);
   return (query: string) => search(query).hits;
 };
+
+/** Returns the names of the headings and the items of a page. */
+const namesOf = (page = ""): string[] =>
+  Array.from(page.matchAll(/^(?:## |### |- \[?`)((?:--)?[\w-]+)(?: \(type\)$)?/gm), ([, name = ""]) => name);
+
+/** Tells whether a name is no word that people use. */
+const isShaped = (name: string): boolean => /[a-z][A-Z]|[A-Z]{2}[a-z]|.[_-]./.test(name);
 
 describe("the search", () => {
   const search = searchIn(texts, phrases);
@@ -351,7 +359,7 @@ describe("the search", () => {
     ["run it in deno", ["mounting/deno"]],
     ["respond 401 from my own middleware in the right format", ["mounting/your-own-context-such-as-a-user"]],
     ["list of models is empty", ["backends/a-backend-of-your-own", "token-usage/models"]],
-    ["errorResponse", ["polygate/mountable", "mounting/your-own-context-such-as-a-user"]],
+    ["errorResponse", ["polygate/gateway", "mounting/your-own-context-such-as-a-user"]],
     ["customer closes the browser mid answer, is it billed", ["backends/hang-ups-and-failed-calls"]],
     ["cancel a running request when the user closes the tab", ["backends/hang-ups-and-failed-calls"]],
     ["user closes the tab", ["backends/hang-ups-and-failed-calls"]],
@@ -556,7 +564,7 @@ describe("the search", () => {
     ["per model budget", "budgets/one-model"],
     ["use my own auth", "keys-and-limits/your-own-auth"],
     ["block a user", "keys-and-limits/keys"],
-    ["insufficient_quota", "errors/codes"],
+    ["insufficient_quota", "errors-by-format/names-on-the-wire"],
     ["suspend customer", "keys-and-limits/keys"],
     ["client aborts charge", "backends/hang-ups-and-failed-calls"],
     ["cancled stream billing", "backends/hang-ups-and-failed-calls"],
@@ -640,7 +648,7 @@ describe("the search", () => {
       "# Page\n\n## Empty\n\n### Below\n\nA text.\n\n## Coded\n\n```ts\nconst one = 1;\n\nconst pin = 2;\n```\n";
     const hits = hitsIn({ README: "# Index\n\n- [Page](page.md): about `pins`.\n", page });
     expect(hits("empty")).toMatchObject([{ heading: "empty", excerpt: "A text." }]);
-    expect(hits("pin")).toContainEqual(expect.objectContaining({ excerpt: "const one = 1; const pin = 2;" }));
+    expect(hits("pin")).toContainEqual(expect.objectContaining({ excerpt: "const pin = 2;" }));
     expect(hits("page")).toContainEqual(expect.objectContaining({ heading: "", excerpt: "about pins." }));
     const words = [
       "token usage",
@@ -686,6 +694,78 @@ describe("the search", () => {
     expect(find(name).slice(0, 2)).toContainEqual(expect.objectContaining({ page, heading }));
   });
 
+  // A name leads to its own entry, whatever else has it.
+  it.each(Object.keys(texts).filter((page) => /^(?:polygate|headers$)/.test(page)))(
+    "answers each name of %s by an entry of this name",
+    (page) => {
+      const names = namesOf(texts[page]).filter(isShaped);
+      const missed = names.filter((name) => {
+        const [hit] = find(name);
+        return hit === undefined || !`${hit.heading}/${hit.row}`.includes(name.toLowerCase());
+      });
+      expect(missed).toEqual([]);
+    },
+  );
+
+  it("answers each command by its entry, with arguments or without, and each flag", () => {
+    const headings = Array.from((texts["command-line"] ?? "").matchAll(/^### (.*)$/gm), ([, name = ""]) => name);
+    expect(headings.length).toBeGreaterThan(30);
+    const wanted = headings.map((name) => `command-line/${name.replaceAll(" ", "-")}`);
+    for (const asked of [(name: string) => `polygate ${name}`, (name: string) => `npx polygate ${name} team-a --json`])
+      expect(headings.map((name) => find(asked(name))[0]).map((hit) => `${hit?.page}/${hit?.heading}`)).toEqual(wanted);
+    const flags = namesOf(texts["command-line"]).filter((name) => name.startsWith("--"));
+    expect(flags.filter((flag) => find(flag)[0]?.row.startsWith(flag) !== true)).toEqual([]);
+  });
+
+  it("answers each code of an error, and each name of an error on the wire, by its row", () => {
+    const codes = Array.from(
+      (texts["errors-by-format"] ?? "").matchAll(/^(?:\| |- )`(\w*_\w*)`/gm),
+      ([, name = ""]) => name,
+    );
+    expect(codes.length).toBeGreaterThan(40);
+    expect(codes.filter((code) => find(code)[0]?.row.includes(code.toLowerCase()) !== true)).toEqual([]);
+  });
+
+  it.each([
+    ["`createGateway()`", "polygate", "creategateway", ""],
+    ["limits.deadlineMs", "polygate", "limits", "deadlinems-number"],
+    ["creategateway", "polygate", "creategateway", ""],
+    ["X-Request-Id", "headers", "of-answers", "request-id-x-request-id"],
+    ["Hook", "polygate-backends-and-hooks", "hook", ""],
+    ["route", "routes", "", ""],
+    ["polygate/stores/sql", "polygate-stores-sql", "", ""],
+  ])("takes %s for a name or for a word", (query, page, heading, row) => {
+    expect(find(query)[0]).toMatchObject({ page, heading, row });
+  });
+
+  it("answers a word that is an option as well by the guide, and then by the option", () => {
+    for (const word of ["cors", "hooks", "quotas", "limits"])
+      expect(
+        find(word)
+          .map(({ page }) => page)
+          .slice(0, 3),
+      ).toEqual([expect.not.stringMatching(/^polygate/), expect.not.stringMatching(/^polygate/), "polygate"]);
+    expect(find("preflight").slice(0, 3)).toContainEqual(
+      expect.objectContaining({ row: expect.stringMatching(/^preflight/) }),
+    );
+  });
+
+  it("ranks sections about other products low, unless the query names a product", () => {
+    const words = ["budget of a team", "virtual keys", "rate limits per key", "end users", "tags", "keep same keys"];
+    for (const word of words)
+      expect(
+        find(word)
+          .slice(0, 3)
+          .filter(({ page, heading }) => page === "moving" && !heading.startsWith("what-")),
+      ).toEqual([]);
+    expect(find("budgets of litellm teams")[0]).toMatchObject({ page: "moving", heading: "keys-and-budgets" });
+    expect(find("tokens from new-api")[0]).toMatchObject({ page: "moving", heading: "other-gateways" });
+    const text = "# A\n\nA needle in hay.";
+    const search = hitsIn({ a: text, b: text.replace("A needle", "A needle needle") }, "only b#: acme\n");
+    expect(search("needle").map(({ page }) => page)).toEqual(["a", "b"]);
+    expect(search("needle of acme").map(({ page }) => page)).toEqual(["b", "a"]);
+  });
+
   it("ranks words that follow each other before the same words apart, and those of a heading first", () => {
     const apart = "A hay for the blue. Then a needle of another hay, and blue of a needle, needle, needle.";
     const pages = {
@@ -711,8 +791,49 @@ describe("the search", () => {
       "Here the needle lies in the hay. " +
       "An end. ".repeat(40);
     const [found] = hitsIn({ page })("needle in the hay");
-    expect(found?.excerpt).toMatch(/^… .*Here the needle lies in the hay\. .* …$/);
+    expect(found?.excerpt).toMatch(/^Here the needle lies in the hay\. An end\. .*An end\.$/);
     expect(find("budget")[0]?.excerpt).not.toMatch(/^…/);
+  });
+
+  it("shows the row, the item or the sentence with the most words, and marks them by their stems", () => {
+    const page = `# Page
+
+A table:
+
+| Name | Meaning |
+| ---- | ------- |
+| \`first\` | The beginning. |
+| \`maxNeedles\` | The most needles in the hay. |
+
+- An item.
+- A needle that refuses the hay, and a barn.
+
+A needle. The hay is in a barn with a roof.
+
+\`\`\`ts
+const barn = 1;
+const roof = 2;
+\`\`\`
+`;
+    const shown = (query: string): string =>
+      hitsIn({ page })(query)
+        .map(({ excerpt, stems }) =>
+          markedIn(excerpt, stems)
+            .map(({ text, isMarked }) => (isMarked ? `[${text}]` : text))
+            .join(""),
+        )
+        .join("");
+    expect(shown("most needles")).toBe("max[Needles] · The most [needles] in the hay.");
+    expect(shown("rejected hays")).toBe("A needle that [refuses] the [hay], and a barn.");
+    expect(shown("roofs")).toBe("The hay is in a barn with a [roof].");
+    expect(shown("roof const")).toBe("[const] [roof] = 2;");
+    expect(markedIn("`maxJsonBytes` and a-b", new Set(["json", "b"]))).toEqual([
+      { text: "`max", isMarked: false },
+      { text: "Json", isMarked: true },
+      { text: "Bytes` and a-", isMarked: false },
+      { text: "b", isMarked: true },
+    ]);
+    expect(find("retry-after header").slice(0, 1)[0]?.excerpt.length).toBeLessThan(200);
   });
 
   // Errors as people paste them, and the beginning of the remedy.

@@ -62,8 +62,14 @@ const slugOf = (heading: string): string =>
     .trim()
     .replaceAll(/\s/g, "-");
 
-/** Returns the id of a row or an item within its section: the texts in code at its beginning. Empty without one. */
-export const rowOf = (text: string): string => slugOf(/^(?:`[^`]*`[, ]*)+/.exec(text)?.[0] ?? "");
+/**
+ * Returns the id of a row or an item within its section: the texts in code at its beginning, or the name of a function. Empty without one.
+ */
+export function rowOf(text: string): string {
+  const [, linked] = /^\[(`[^`]*`)\]/.exec(text) ?? [];
+  const codes = linked ?? /^(?:`[^`]*`[, ]*)+/.exec(text)?.[0] ?? "";
+  return slugOf(/^`(\w+\??)\(/.exec(codes)?.[1] ?? codes);
+}
 
 export interface Piece {
   readonly type: "text" | "code" | "strong" | "link";
@@ -97,3 +103,9 @@ export function addressOf(href: string, page: string): string | undefined {
   const name = doc ?? example ?? page;
   return heading === undefined ? `#docs/${name}` : `#docs/${name}/${heading}`;
 }
+
+/** Returns the words of a line without its marks. */
+export const wordsOf = (line: string): string =>
+  piecesOf(line)
+    .map(({ type, text }) => (type === "strong" || type === "link" ? wordsOf(text) : text))
+    .join("");

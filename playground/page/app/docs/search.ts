@@ -1,9 +1,11 @@
 /** Finds sections of the docs by words in their headings and texts, and in the questions that they answer. */
 
 import MiniSearch, { type SearchResult } from "minisearch";
-import { addressOf, type Block, blocksOf, piecesOf, rowOf } from "./markdown.ts";
+import { definitionsIn, definitionsOf, isMain, REFERENCE } from "./definitions.ts";
+import { beginningOf, bestOf, linesOf, type Part, sentencesOf } from "./excerpts.ts";
+import { addressOf, type Block, blocksOf, piecesOf, rowOf, wordsOf } from "./markdown.ts";
 import { quotationIn, type Quoted, quotedBy, quotedOf } from "./quotations.ts";
-import { commonStemOf, FILLERS, STOP_WORDS } from "./stems.ts";
+import { commonStemOf, stemOf, tokensOf } from "./stems.ts";
 
 /** A found section, or a row of it. */
 export interface Hit {
@@ -13,8 +15,10 @@ export interface Hit {
   /** The id of a row or an item in its section; empty for the section as a whole. */
   readonly row: string;
   readonly title: string;
-  /** The part of the section's text or code with the most searched words. If no part has one, the beginning of the section. */
+  /** The sentence, item, row or line of the section with the most searched words. If none has one, the beginning of the section. */
   readonly excerpt: string;
+  /** The stems of the words in the title and the excerpt for which the section was found. */
+  readonly stems: ReadonlySet<string>;
 }
 
 /** The results of a query. */
@@ -24,7 +28,7 @@ export interface Found {
   readonly missing: readonly string[];
 }
 
-interface Section extends Omit<Hit, "excerpt"> {
+interface Section extends Omit<Hit, "excerpt" | "stems"> {
   readonly id: string;
   readonly address: string;
   /** The texts of the errors that a row explains; none for a section. */
@@ -38,27 +42,31 @@ interface Section extends Omit<Hit, "excerpt"> {
   readonly summary: string;
   readonly text: string;
   readonly code: string;
+  /** The sentences, items and rows of the text, and the lines of the code. */
+  readonly parts: readonly Part[];
+  readonly lines: readonly Part[];
   /** What stands for the text of a section without one: what the index says of the page, or the text of the next section. */
-  readonly lead: string;
+  readonly lead: readonly Part[];
 }
 
 /** The most results of a query. */
 const MOST_HITS = 12;
-const EXCERPT_CHARS = 140;
-/** The length of the text that stands before the first word in an excerpt from the middle. */
-const LEAD_CHARS = 30;
 
 /**
  * Returns a function that finds the best sections for a query, the best first.
  *
- * @param phrases What people search for, by the sections that have it. Each line is `page#heading: words | words`.
+ * @param phrases What people search for, by the sections that have it. Each line is `page#heading: words | words`. A line that begins with
+ * `only` names words without which its sections count little.
  */
 export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""): (query: string) => Found {
   const summaries = summariesIn(pages["README"] ?? "");
   const asked = askedIn(pages[QUESTIONS] ?? "", phrases);
-  const sections = Object.entries(pages).flatMap(([page, markdown]) =>
-    page === QUESTIONS ? [] : sectionsOf(page, blocksOf(markdown), summaries.get(page) ?? "", asked),
+  const bounds = boundsIn(phrases);
+  const read = Object.entries(pages).flatMap(([page, markdown]) =>
+    page === QUESTIONS ? [] : { page, blocks: blocksOf(markdown) },
   );
+  const sections = read.flatMap(({ page, blocks }) => sectionsOf(page, blocks, summaries.get(page) ?? "", asked));
+  const defined = definitionsOf(read.flatMap(({ page, blocks }) => definitionsIn(page, blocks)));
   const byId = new Map(sections.map((section) => [section.id, section]));
   /** The stems of all words of the docs. */
   const known = new Set<string>();
@@ -89,7 +97,18 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
     const stems = [...new Set(stemsOf(query))].slice(0, MOST_WORDS);
     const pairs = pairsIn(query);
     const spoken = wordsIn(query);
-    const preference = preferenceFor(query);
+    const given = new Set(stems.filter((stem) => known.has(stem)));
+    const said = query.toLowerCase();
+    /** Lowers the sections about other products, unless the query names one of these. */
+    const boundIn = ({ address }: Pick<Section, "address">): number => {
+      const names = bounds.get(address);
+      return names === undefined || names.some((name) => said.includes(name)) ? 1 : UNNAMED;
+    };
+    const preferred = preferenceFor(query);
+    const preference = (id: string): number => {
+      const section = byId.get(id);
+      return preferred(id) * (section ? boundIn(section) : 1);
+    };
     // A log that is pasted has its errors, which are quotations, and hundreds of other words.
     const words = query.split(/\s+/, MOST_WORDS).join(" ");
     const results = index.search(words, {
@@ -102,15 +121,20 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
       if (!section) return [];
       const { title, text, asked } = kept(runs, section, runsOf);
       const weight = preference(section.id);
-      // The phrases of a section are meant for it, whatever its page.
+      // The phrases of a section are meant for it, whatever its page. A part of a phrase is not, where the section is about another product.
+      const bound = boundIn(section);
       const likeness = Math.max(
         weight * likenessOf(title, spoken, stems),
-        ...asked.map((one) => likenessOf(one, spoken, stems)),
+        ...asked.map((one) => {
+          const like = likenessOf(one, spoken, stems);
+          return like < SAME ? bound * like : like;
+        }),
       );
       const rank = rankOf(result) + best * (likeness + weight * nearnessIn(pairs, text));
       return { ...result, section, rank };
     });
     ranked.sort((one, other) => other.rank - one.rank);
+    const { entries, isName } = defined(query);
     const quoted = quotedIn(query, rows).map((section) => ({ section, terms: [], queryTerms: [] }));
     const [first] = ranked;
     // A question of the docs may have the name of an error.
@@ -118,15 +142,37 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
       first && [first.section.ownTitle, ...first.section.asked].some((asked) => asked.includes(query.trim()));
     const found = [...(isAsked ? [first] : []), ...quoted, ...ranked];
     const hits = new Map<string, Hit>();
+    const addEntries = (): void => {
+      if (!isName && !entries.some(isMain)) return;
+      for (const { page, heading, row, title, excerpt } of entries) {
+        const address = `${page}/${heading}`;
+        // The entry takes the place of its section.
+        if (!hits.get(address)?.row) hits.set(address, { page, heading, row, title, excerpt, stems: given });
+      }
+    };
+    // A word that no explanation is about, such as `authorize`, is the name of an option rather than a question.
+    const isAbout = ({ section }: { readonly section: Section }): boolean => {
+      const { title, asked } = kept(runs, section, runsOf);
+      return (
+        !isLookedUp(section.id) && [title, ...asked].some((phrase) => stems.some((stem) => phrase.stems.has(stem)))
+      );
+    };
+    if (isName || !ranked.some(isAbout)) addEntries();
     for (const { section, terms, queryTerms } of found) {
       // Rows have the address of their section. The best one stands for it.
       if (hits.has(section.address)) continue;
       // Longer words that begin with a word of the query count as this word.
       const asked = new Map(terms.map((term) => [term, queryTerms.find((word) => term.startsWith(word)) ?? term]));
-      hits.set(section.address, { ...section, excerpt: excerptIn(section, asked) });
-      if (hits.size === MOST_HITS) break;
+      const { page, heading, row, title } = section;
+      const excerpt = excerptIn(section, asked);
+      hits.set(section.address, { page, heading, row, title, excerpt, stems: new Set([...given, ...terms]) });
+      // A word of a question may be the name of an option as well.
+      if (hits.size === EXPLAINED) addEntries();
+      if (hits.size >= MOST_HITS) break;
     }
-    return { hits: [...hits.values()], missing: quoted.length > 0 ? [] : missingIn(words, known) };
+    addEntries();
+    const missing = quoted.length > 0 || isName ? [] : missingIn(words, known);
+    return { hits: [...hits.values()].slice(0, MOST_HITS), missing };
   };
 }
 
@@ -139,12 +185,11 @@ function missingIn(query: string, known: ReadonlySet<string>): string[] {
   return [...new Set(query.split(/[^\p{L}\p{N}_-]+/u))].filter((word) => !tokensOf(word).some(isKnown));
 }
 
-/** Returns the words of a text. Names such as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
-const tokensOf = (text: string): string[] =>
-  text.split(/[^\p{L}\p{N}_-]+/u).flatMap((word) => {
-    const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);
-    return parts.length > 1 ? [word, ...parts] : word;
-  });
+/** The explanations that stand before an option whose name is a word, such as `cors`. */
+const EXPLAINED = 2;
+
+/** The weight of a section about another product for a query that does not name the product. */
+const UNNAMED = 0.3;
 
 /** Matches a name of the code, such as `maxJsonBytes`. */
 const NAME = /[a-z][A-Z]/;
@@ -167,15 +212,11 @@ const ROWS_ALONE: ReadonlySet<string> = new Set(["errors"]);
  */
 const ITEMS_ALONE: ReadonlySet<string> = new Set(["error-messages", "errors-by-format"]);
 
-/** Of the page with all messages, only the page as a whole is found by words. */
+/** Of the pages with all messages and all names, only the page as a whole is found by words. */
 const isFoundByWords = ({ page, heading, kind }: Section): boolean =>
-  kind !== "item" && (page !== "error-messages" || heading === "");
+  kind !== "item" && (!LISTS.has(page) || heading === "");
 
-/** Returns the stem of a word, the same for words that mean the same; nothing for a word that says little. */
-function stemOf(word: string): string | null {
-  const term = word.toLowerCase();
-  return term === "" || STOP_WORDS.has(term) || FILLERS.has(term) ? null : commonStemOf(term);
-}
+const LISTS: ReadonlySet<string> = new Set(["error-messages", "reference"]);
 
 /** The most rows that stand before explanations, and the least share of the best quotation that they quote. */
 const MOST_QUOTED = 4;
@@ -292,22 +333,24 @@ function preferenceFor(query: string): (id: string) => number {
   return NAME.test(query) ? preferenceOfNames : preferenceOfTexts;
 }
 
-const REFERENCE = /^(?:polygate|command-line|error-messages|errors-by-format|conversion-tables|reference|playground)/;
-
 /**
  * Ranks explanations before the reference and the playground, both before rows of errors, and all before the index, the code of examples and
  * the changelog.
  */
 function preferenceOfTexts(id: string): number {
   if (/^(?:CHANGELOG|README|[\w.-]+\.ts)\//.test(id)) return 0.01;
-  return REFERENCE.test(id) || /\/row\d+$/.test(id) ? 0.2 : 1;
+  return isLookedUp(id) || /\/row\d+$/.test(id) ? 0.2 : 1;
 }
 
 /** Ranks rows of errors like explanations, for a query about an error or with a status. */
 const preferenceOfErrors = (id: string): number => (/\/row\d+$/.test(id) ? 1 : preferenceOfTexts(id));
 
 /** Ranks the reference like explanations, for a query with a name of the code, such as `maxJsonBytes`. */
-const preferenceOfNames = (id: string): number => (REFERENCE.test(id) ? 1 : preferenceOfTexts(id));
+const preferenceOfNames = (id: string): number => (isLookedUp(id) ? 1 : preferenceOfTexts(id));
+
+/** Tells whether a section is one that people look up by a name. */
+const isLookedUp = (id: string): boolean =>
+  REFERENCE.test(id.split("/")[0] ?? "") ? !id.startsWith("sql-tables/") : id.startsWith("playground/");
 
 /** Returns what the index says of each page. */
 const summariesIn = (index: string): ReadonlyMap<string, string> =>
@@ -324,6 +367,7 @@ function sectionsOf(
   const sections: (Pick<Section, "heading" | "row" | "title" | "ownTitle" | "kind" | "quoted"> & {
     texts: string[];
     codes: string[];
+    parts: Part[];
   })[] = [];
   const [first] = blocks;
   const pageTitle = first?.type === "heading" ? wordsOf(first.text) : page;
@@ -332,7 +376,8 @@ function sectionsOf(
     const title = heading === "" ? ownTitle : `${pageTitle} › ${ownTitle}`;
     const quotes = kind === "section" ? [] : piecesOf(line).flatMap(({ type, text }) => (type === "code" ? text : []));
     const row = kind === "section" ? "" : rowOf(line);
-    sections.push({ heading, row, title, ownTitle, kind, quoted: quotes.map(quotedOf), texts, codes: [] });
+    const parts = texts.flatMap(sentencesOf);
+    sections.push({ heading, row, title, ownTitle, kind, quoted: quotes.map(quotedOf), texts, codes: [], parts });
   };
   for (const block of blocks) {
     // A text behind the rows of a table belongs to their section.
@@ -352,10 +397,12 @@ function sectionsOf(
           rest || behind.join(" ") || (section?.texts.join(" ") ?? ""),
         ]);
       }
-    } else section?.texts.push(...textsOf(block));
+    } else {
+      section?.texts.push(...textsOf(block));
+      section?.parts.push(...partsOf(block));
+    }
   }
-  const leads = sections.map(({ texts }) => texts.join(" "));
-  return sections.map(({ heading, row, title, ownTitle, kind, quoted, codes }, at) => ({
+  return sections.map(({ heading, row, title, ownTitle, kind, quoted, texts, codes, parts }, at) => ({
     id: `${page}/${heading}/${kind === "section" ? "" : "row"}${at}`,
     kind,
     quoted,
@@ -368,9 +415,12 @@ function sectionsOf(
     pageTitle,
     asked: (kind === "section" && asked.get(`${page}/${heading}`)) || [],
     summary: heading === "" ? summary : "",
-    text: leads[at] ?? "",
+    text: texts.join(" "),
     code: codes.join(" "),
-    lead: (heading === "" && wordsOf(/^: (.*)/.exec(summary)?.[1] ?? "")) || (leads.slice(at).find(Boolean) ?? ""),
+    parts,
+    lines: codes.flatMap(linesOf),
+    lead:
+      leadOf(heading === "" ? summary : "") ?? sections.slice(at).find(({ parts }) => parts.length > 0)?.parts ?? [],
   }));
 }
 
@@ -389,47 +439,37 @@ function askedIn(questions: string, phrases: string): ReadonlyMap<string, readon
   return found;
 }
 
+/** Returns the words without which a section counts little, by the addresses of the sections. */
+const boundsIn = (phrases: string): ReadonlyMap<string, readonly string[]> =>
+  new Map(
+    Array.from(phrases.matchAll(/^only ([\w# -]+): (.*)$/gm), ([, sections = "", words = ""]) =>
+      sections.split(" ").map((section) => [section.replace("#", "/"), words.split(" | ")] as const),
+    ).flat(),
+  );
+
 function textsOf(block: Exclude<Block, { type: "heading" | "code" }>): string[] {
   if (block.type === "list") return block.items.map(wordsOf);
   if (block.type === "table") return block.rows.flat().map(wordsOf);
   return [wordsOf(block.text)];
 }
 
-/** Returns the words of a line without its marks. */
-const wordsOf = (line: string): string =>
-  piecesOf(line)
-    .map(({ type, text }) => (type === "strong" || type === "link" ? wordsOf(text) : text))
-    .join("");
+/** Returns what the index says of a page behind its name; undefined for nothing. */
+function leadOf(summary: string): readonly Part[] | undefined {
+  const [, said] = /^: (.*)/.exec(summary) ?? [];
+  return said === undefined ? undefined : sentencesOf(wordsOf(said));
+}
+
+/** Returns the parts of a block: sentences, items, or rows without the head. */
+function partsOf(block: Exclude<Block, { type: "heading" | "code" }>): Part[] {
+  if (block.type === "list") return block.items.map((item) => ({ text: wordsOf(item), goesOn: false }));
+  if (block.type === "table")
+    return block.rows.slice(1).map((row) => ({ text: row.map(wordsOf).filter(Boolean).join(" · "), goesOn: false }));
+  return sentencesOf(wordsOf(block.text));
+}
 
 /**
- * Returns the part of a section that tells why it was found: a part of its text, or of its code if only this has a word of the query.
+ * Returns the part of a section that tells why it was found: a part of its text, or of its code if this has more words of the query.
  * `asked` has the word of the query for each term in the section.
  */
-function excerptIn({ text, code, lead }: Section, asked: ReadonlyMap<string, string>): string {
-  const parts = [text, code].map((part) => excerptOf(part.replaceAll(/\s+/g, " "), asked));
-  return (parts.find(({ count }) => count > 0) ?? excerptOf(text || lead || code, asked)).excerpt;
-}
-
-/** Returns the part of a text with the most words of a query, and how many. */
-function excerptOf(
-  text: string,
-  asked: ReadonlyMap<string, string>,
-): { readonly excerpt: string; readonly count: number } {
-  const found = Array.from(text.matchAll(/\S+/g), ({ 0: word, index }) => ({
-    index,
-    words: tokensOf(word).flatMap((token) => asked.get(stemOf(token) ?? "") ?? []),
-  })).filter(({ words }) => words.length > 0);
-  /** The number of different words in the excerpt that begins at a place. */
-  const countAt = (start: number): number =>
-    new Set(
-      found.flatMap(({ index, words }) => (index >= start && index < start + EXCERPT_CHARS - LEAD_CHARS ? words : [])),
-    ).size;
-  let best = { start: 0, count: countAt(0) };
-  for (const { index } of found) {
-    const count = countAt(index);
-    if (count > best.count) best = { start: text.lastIndexOf(" ", Math.max(0, index - LEAD_CHARS)) + 1, count };
-  }
-  const rest = text.slice(best.start);
-  const shown = rest.length > EXCERPT_CHARS ? `${rest.slice(0, rest.lastIndexOf(" ", EXCERPT_CHARS))} …` : rest;
-  return { excerpt: best.start > 0 ? `… ${shown}` : shown, count: best.count };
-}
+const excerptIn = ({ parts, lines, lead }: Section, asked: ReadonlyMap<string, string>): string =>
+  bestOf([...parts, ...lines], asked) ?? beginningOf([parts, lead, lines].find(({ length }) => length > 0) ?? []);

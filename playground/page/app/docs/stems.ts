@@ -14,6 +14,19 @@ export const FILLERS: ReadonlySet<string> = new Set(
   ),
 );
 
+/** Returns the words of a text. Names such as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
+export const tokensOf = (text: string): string[] =>
+  text.split(/[^\p{L}\p{N}_-]+/u).flatMap((word) => {
+    const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);
+    return parts.length > 1 ? [word, ...parts] : word;
+  });
+
+/** Returns the stem of a word, the same for words that mean the same; nothing for a word that says little. */
+export function stemOf(word: string): string | null {
+  const term = word.toLowerCase();
+  return term === "" || STOP_WORDS.has(term) || FILLERS.has(term) ? null : commonStemOf(term);
+}
+
 /** Returns the stem of a word in small letters, the same for words that mean the same. */
 export function commonStemOf(word: string): string {
   const stem = endless(word);
