@@ -164,7 +164,7 @@ export function readingSuite({ visit }: Stage): void {
     await page.keyboard.press("Enter");
     const docs = page.getByRole("article", { name: "Docs" });
     await untilText(docs.getByRole("heading", { level: 2 }), /^Retries without a second charge$/);
-    expect(await field.inputValue()).toBe("");
+    expect(await field.inputValue()).toBe("second charge idempotancy");
     await field.fill("zzzz qqqq");
     await untilText(page.getByRole("search").getByRole("status"), /^No section has these words\.$/);
     await field.press("Escape");
@@ -221,7 +221,7 @@ export function readingSuite({ visit }: Stage): void {
     },
   );
 
-  it.each([390, 1280])("closes the results when the address changes, %i wide", async (width) => {
+  it.each([390, 1280])("closes the results when the address changes, and keeps the query, %i wide", async (width) => {
     const page = await visit("/#docs/errors", { viewport: { width, height: 844 } });
     const results = page.getByRole("list", { name: "Results" });
     const field = page.getByRole("searchbox", { name: "Search the docs" });
@@ -230,13 +230,99 @@ export function readingSuite({ visit }: Stage): void {
       await results.waitFor();
       await change();
       await expect.poll(() => results.count()).toBe(0);
-      expect(await field.inputValue()).toBe("");
+      expect(await field.inputValue()).toBe("nginx");
     };
-    await end(() => results.getByRole("link").first().click());
     await end(() => page.evaluate(() => (location.hash = "#docs/errors/codes")));
     await expect.poll(() => page.locator("#docs-codes").isVisible()).toBe(true);
     await end(() => page.goBack());
+    await page.getByRole("button", { name: "Show the results" }).click();
+    await results.waitFor();
+    expect(await field.evaluate((element) => element === document.activeElement)).toBe(true);
+    await page.getByRole("button", { name: "Clear the search" }).click();
+    expect(await field.inputValue()).toBe("");
+    expect(await results.count()).toBe(0);
+    expect(await field.evaluate((element) => element === document.activeElement)).toBe(true);
+    expect(await page.getByRole("button", { name: "Clear the search" }).count()).toBe(0);
   });
+
+  it.each([
+    [390, "light"],
+    [390, "dark"],
+    [1280, "light"],
+    [1280, "dark"],
+  ] as const)("leads from one result to the next, with the words marked, %i wide, %s", async (width, colorScheme) => {
+    const page = await visit("/#docs", { viewport: { width, height: 844 }, colorScheme });
+    const results = page.getByRole("list", { name: "Results" });
+    const field = page.getByRole("searchbox", { name: "Search the docs" });
+    await field.fill("budgets of a team");
+    await results.waitFor();
+    const marks = await results.locator("mark").allTextContents();
+    expect(marks).toEqual(expect.arrayContaining(["Budgets", "budget", "teams"]));
+    expect(marks.filter((mark) => !/^(?:budget|team)/i.test(mark))).toEqual([]);
+    expect(await barriers(page)).toEqual([]);
+    for (const at of [0, 2, 2]) {
+      if (width < 900 && !(await results.isVisible()))
+        await page.getByRole("button", { name: "Show the results" }).click();
+      const link = results.getByRole("link").nth(at);
+      const href = await link.getAttribute("href");
+      await page.evaluate(() => scrollTo(0, 0));
+      await link.click();
+      await expect.poll(() => page.evaluate(() => location.hash)).toBe(href);
+      // The section is in sight, also when the address was there already, and the next result is one step away.
+      await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toMatch(/^docs-/);
+      await expect.poll(() => isWhole(page.locator(":focus"))).toBe(true);
+      expect(await field.inputValue()).toBe("budgets of a team");
+      expect(await results.isVisible()).toBe(width > 900);
+      expect(
+        await page
+          .locator(".docs-search [aria-current]")
+          .evaluateAll((all) => all.map((one) => one.getAttribute("href"))),
+      ).toEqual([href]);
+      expect(await barriers(page)).toEqual([]);
+      expect(await isWiderThanScreen(page)).toBe(false);
+    }
+    await page.keyboard.press("/");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Escape");
+    expect(await field.inputValue()).toBe("");
+    expect(await results.count()).toBe(0);
+  });
+
+  it.each([390, 1280])(
+    "lists the pages of the reference, and the names of the present one with a filter, %i wide",
+    async (width) => {
+      const page = await visit("/#docs/polygate/limits", { viewport: { width, height: 844 } });
+      await page.locator("#docs-limits").waitFor();
+      const pages = page.getByRole("navigation", { name: "Pages of the docs" });
+      if (width < 900) await page.getByRole("button", { name: "Pages" }).click();
+      await untilText(pages.locator('[aria-current="page"]'), /^polygate$/);
+      const present = pages.locator('[aria-current="location"]');
+      await untilText(present, /^Limits$/);
+      await expect.poll(() => isWhole(present)).toBe(true);
+      const filter = pages.getByRole("searchbox", { name: "Filter the headings of this page" });
+      await filter.fill("corsop");
+      expect(await pages.locator("li li a").allTextContents()).toEqual(["CorsOptions"]);
+      expect(await barriers(page)).toEqual([]);
+      expect(await isWiderThanScreen(page)).toBe(false);
+      await filter.fill("zzzz");
+      await pages.getByText("No heading has this text.").waitFor();
+      await filter.fill("corsop");
+      await pages.getByRole("link", { name: "CorsOptions" }).click();
+      await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("docs-corsoptions");
+      // A guide folds the reference away; its headings need no filter.
+      await page.evaluate(() => (location.hash = "#docs/prices"));
+      if (width < 900) await page.getByRole("button", { name: "Pages" }).click();
+      await untilText(pages.locator('[aria-current="page"]'), /^Prices$/);
+      expect(await filter.count()).toBe(0);
+      const relay = pages.getByRole("link", { name: "polygate/backends/relay", exact: true });
+      expect(await relay.isVisible()).toBe(false);
+      await pages.getByText("Pages of the reference").click();
+      await relay.click();
+      await expect.poll(() => page.evaluate(() => location.hash)).toBe("#docs/polygate-backends-relay");
+      await page.goto(`${page.url().split("#")[0]}#docs/polygate/limits/maxjsonbytes-number`);
+      await untilText(page.locator(".docs .is-named code").first(), /^maxJsonBytes: number$/);
+    },
+  );
 
   it.each([
     [390, "429 The quota of this API key is used up.", "errors", /^The quota of … is used up\.$/],

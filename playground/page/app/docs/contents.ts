@@ -25,7 +25,7 @@ export function groupsOf(index: readonly Block[]): Group[] {
 function entryOf(item: string): Entry[] {
   const [link] = piecesOf(item);
   const href = link?.type === "link" ? addressOf(link.href ?? "", "README") : undefined;
-  return href === undefined ? [] : [{ name: link?.text ?? "", href }];
+  return href === undefined ? [] : [{ name: (link?.text ?? "").replaceAll("`", ""), href }];
 }
 
 /** A heading of the second or third level. */

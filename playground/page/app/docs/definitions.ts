@@ -121,6 +121,10 @@ function namesIn(text: string): string[] {
 /** Matches names that are no words: several parts, a flag, or signs. */
 const SHAPED = /[a-z\d][A-Z]|[A-Z]{2}[a-z]|.[_-].|^--|\w\/\w/;
 
+/** Matches the kind of a name in a query, such as "retry-after header" or "option onCall". */
+const KIND =
+  /^(?:the )?(?:error code|error|header|option|function|type|field|flag|column) (?=\S+$)|(?<=^\S+) (?:error code|error|header|option|function|type|field|flag|column)s?$/i;
+
 /** The most entries of a name that stand before other results. */
 const MOST_ENTRIES = 3;
 
@@ -152,7 +156,9 @@ export function definitionsOf(definitions: readonly Definition[]): (query: strin
       }
       return NOTHING;
     }
-    const name = query.trim().replaceAll(/^[`"'(]+|[`"').,:?(]+$/g, "");
+    const asked = query.trim();
+    const kindless = asked.replace(KIND, "");
+    const name = kindless.replaceAll(/^[`"'(]+|[`"').,:?(]+$/g, "");
     if (name === "" || name.length > 100) return NOTHING;
     const known = entriesOf(name);
     // `limits.deadlineMs` names a field of an option.
@@ -161,7 +167,8 @@ export function definitionsOf(definitions: readonly Definition[]): (query: strin
     if (!best) return NOTHING;
     const isTyped = best.name === name && /^[A-Z][a-z]/.test(name) && best.rank === RANKS.heading;
     const isCommand = best.page === COMMANDS && / /.test(name);
-    return { entries, isName: isTyped || isCommand || (!/ /.test(name) && SHAPED.test(best.name)) };
+    const isKnown = isTyped || isCommand || (!/ /.test(name) && SHAPED.test(best.name));
+    return { entries, isName: isKnown || (kindless !== asked && best.rank <= RANKS.option) };
   };
 }
 

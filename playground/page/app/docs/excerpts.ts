@@ -19,9 +19,9 @@ export const sentencesOf = (text: string): Part[] =>
 
 /** Returns the lines of code. */
 export const linesOf = (code: string): Part[] =>
-  code.split("\n").flatMap((line, at, { length }) => {
+  code.split("\n").flatMap((line) => {
     const text = line.replaceAll(/\s+/g, " ").trim();
-    return text === "" ? [] : { text, goesOn: at + 1 < length };
+    return text === "" ? [] : { text, goesOn: false };
   });
 
 /** Returns the beginning of a text: its first part, and those that continue it. */

@@ -9,7 +9,7 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
 
 /** Words that say little in a question. Unlike stop words, they count in the text of an error. */
 export const FILLERS: ReadonlySet<string> = new Set(
-  "all also any been but did each ever every everyone find found get getting give given go got know let make makes more most much must need needs other others out see seen some something such take than these they those through us use used uses using want way well work works would".split(
+  "able about actually all already also any been but did each even ever every everyone find found get getting give given go got just know let make makes more most much must need needs only other others out please really see seen some something still such take than these they those through until us use used uses using want way well while work works would".split(
     " ",
   ),
 );

@@ -28,15 +28,43 @@ export const doc: ReadonlySignal<readonly Block[] | string | undefined> = comput
 
 export const groups: ReadonlySignal<readonly Group[]> = computed(() => groupsOf(blocksOf(textOf("README") ?? "")));
 
+/** The pages of the reference by area. */
+export const referenceGroups: ReadonlySignal<readonly Group[]> = computed(() =>
+  groupsOf(blocksOf(textOf("reference") ?? "")),
+);
+
 export const query: Signal<string> = signal("");
+
+/** The results are shown, shown beside the page of the one that was followed (a narrow screen hides them), or not shown. */
+export const results: Signal<"open" | "followed" | "closed"> = signal("closed");
+
+/** The address of the result that was followed last. */
+let followed = "";
 
 /** Keeps the query with the present place in the history, so that the way back leads to its results; an empty one is forgotten. */
 export const keepQuery = (text: string): void => history.replaceState(text === "" ? null : { query: text }, "");
 
-/** Shows the query that was kept with the present place in the history, or none. */
+/** Notes that a result leads to an address. The query stays, so that the reader can try the next result. */
+export function followResult(hash: string): void {
+  keepQuery(query.value);
+  followed = hash;
+  results.value = "followed";
+}
+
+/** Ends the search. */
+export function clearQuery(): void {
+  query.value = "";
+  keepQuery("");
+  results.value = "closed";
+}
+
+/** Shows the query that was kept with the present place in the history, with its results. Any other place shows no results of its own. */
 export function recallQuery(): void {
   const { state } = history as { readonly state: { readonly query?: unknown } | null };
-  query.value = typeof state?.query === "string" ? state.query : "";
+  if (typeof state?.query === "string") {
+    query.value = state.query;
+    results.value = "open";
+  } else results.value = query.value !== "" && location.hash === followed ? "followed" : "closed";
 }
 
 /** The search. Created with the first query, because it reads all pages. */

@@ -28,3 +28,6 @@ export const place: ReadonlySignal<Place> = computed(
 export const docPage: ReadonlySignal<string> = computed(() => parts.value[1] || "README");
 export const docHeading: ReadonlySignal<string> = computed(() => parts.value[2] ?? "");
 export const docRow: ReadonlySignal<string> = computed(() => parts.value[3] ?? "");
+
+/** The number of times that a link led to the address that was there already. */
+export const revisits: Signal<number> = signal(0);

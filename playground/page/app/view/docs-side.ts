@@ -1,25 +1,39 @@
 /** The side bar of the docs: the search, the pages by group, and the headings of the page that is shown. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { headingsOf } from "../docs/contents.ts";
+import { type Entry, headingsOf } from "../docs/contents.ts";
+import { markedIn } from "../docs/excerpts.ts";
 import type { Found, Hit } from "../docs/search.ts";
-import { doc, found, groups, keepQuery, query, recallQuery } from "../state/docs.ts";
-import { docHeading, docPage, docRow } from "../state/place.ts";
+import {
+  clearQuery,
+  doc,
+  followResult,
+  found,
+  groups,
+  query,
+  recallQuery,
+  referenceGroups,
+  results,
+} from "../state/docs.ts";
+import { docHeading, docPage, docRow, revisits } from "../state/place.ts";
 import { html, type View } from "./html.ts";
 
 export function DocsSide(): View {
   const [isOpen, setOpen] = useState(false);
   const side = useRef<HTMLElement>(null);
   const [page, heading, row, shown] = [docPage.value, docHeading.value, docRow.value, doc.value];
-  // The chosen page is shown in place of the list, and of the results, which would cover a narrow screen. The way back leads to the results.
+  // The chosen page is shown in place of the list, which would cover a narrow screen. The way back leads to the results.
   useEffect(() => {
     setOpen(false);
     recallQuery();
-    if (query.value !== "") side.current?.querySelector("input")?.focus({ preventScroll: true });
+    if (results.value === "open") side.current?.querySelector("input")?.focus({ preventScroll: true });
   }, [page, heading, row]);
+  const areClosed = results.value === "closed";
   useEffect(() => {
-    if (side.current) showCurrent(side.current);
-  }, [page, heading, shown]);
+    // Who is searching keeps the field in sight.
+    if (side.current && areClosed && !document.activeElement?.closest("search")) showCurrent(side.current);
+  }, [page, heading, shown, areClosed, isOpen]);
+  const isReference = referenceGroups.value.some(({ entries }) => entries.some(isShown));
   return html`
     <aside ref=${side} class="docs-side" aria-label="Contents">
       <${Search} />
@@ -37,23 +51,38 @@ export function DocsSide(): View {
         ${groups.value.map(
           ({ name, entries }) => html`
             <h2>${name}</h2>
-            <ul>
-              ${entries.map((entry) => {
-                const isShown = entry.href === `#docs/${page}`;
-                return html`
-                  <li>
-                    <a href=${entry.href} aria-current=${isShown ? "page" : undefined}>${entry.name}</a>
-                    ${isShown && html`<${Headings} />`}
-                  </li>
-                `;
-              })}
-            </ul>
+            <${Pages} entries=${entries} />
           `,
         )}
+        <details open=${isReference}>
+          <summary>Pages of the reference</summary>
+          ${referenceGroups.value.map(
+            ({ name, entries }) => html`
+              <h3>${name}</h3>
+              <${Pages} entries=${entries} />
+            `,
+          )}
+        </details>
       </nav>
     </aside>
   `;
 }
+
+const isShown = ({ href }: Entry): boolean => href === `#docs/${docPage.value}`;
+
+/** The links to some pages, with the headings of the page that is shown. */
+const Pages = ({ entries }: { readonly entries: readonly Entry[] }): View => html`
+  <ul>
+    ${entries.map(
+      (entry) => html`
+        <li>
+          <a href=${entry.href} aria-current=${isShown(entry) ? "page" : undefined}>${entry.name}</a>
+          ${isShown(entry) && html`<${Headings} key=${entry.href} />`}
+        </li>
+      `,
+    )}
+  </ul>
+`;
 
 /** Scrolls the side bar to the link of the current heading, or else of the page, unless it is visible. */
 function showCurrent(side: HTMLElement): void {
@@ -62,13 +91,35 @@ function showCurrent(side: HTMLElement): void {
   if (link && (link.top < top || link.bottom > bottom)) side.scrollTop += link.top - top - height / 3;
 }
 
+/** The most headings that are found at a glance. A longer list has a filter. */
+const MOST_UNFILTERED = 15;
+
 function Headings(): View {
+  const [filter, setFilter] = useState("");
   if (typeof doc.value !== "object") return null;
   const headings = headingsOf(docPage.value, doc.value);
+  const wanted = filter.trim().toLowerCase();
+  const found = headings.filter(({ name }) => name.toLowerCase().includes(wanted));
   const shown = `#docs/${docPage.value}/${docHeading.value}`;
   return html`
+    ${
+      headings.length > MOST_UNFILTERED &&
+      html`
+        <input
+          class="docs-filter"
+          type="search"
+          autocomplete="off"
+          spellcheck=${false}
+          aria-label="Filter the headings of this page"
+          placeholder=${`Filter ${headings.length} headings`}
+          value=${filter}
+          onInput=${({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => setFilter(currentTarget.value)}
+        />
+      `
+    }
+    ${found.length === 0 && html`<p class="hint" role="status">No heading has this text.</p>`}
     <ul>
-      ${headings.map(
+      ${found.map(
         ({ name, href, level }) => html`
           <li class=${`is-level-${level}`}>
             <a href=${href} aria-current=${href === shown ? "location" : undefined}>${name}</a>
@@ -79,10 +130,12 @@ function Headings(): View {
   `;
 }
 
+const open = (): void => void (results.value = "open");
+
 /** The search, with its results below. The key `/` leads to it, the arrows lead through the results, and Escape ends it. */
 function Search(): View {
   const field = useRef<HTMLInputElement>(null);
-  const results = useRef<HTMLUListElement>(null);
+  const list = useRef<HTMLUListElement>(null);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const { target } = event;
@@ -94,13 +147,14 @@ function Search(): View {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  const links = (): HTMLElement[] => Array.from(results.current?.querySelectorAll("a") ?? []);
+  const links = (): HTMLElement[] => Array.from(list.current?.querySelectorAll("a") ?? []);
+  const clear = (): void => {
+    clearQuery();
+    field.current?.focus();
+  };
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === "Escape") {
-      query.value = "";
-      keepQuery("");
-      field.current?.focus();
-    } else if (event.key === "Enter" && event.target === field.current) links()[0]?.click();
+    if (event.key === "Escape") clear();
+    else if (event.key === "Enter" && event.target === field.current) links()[0]?.click();
     else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       const all: (HTMLElement | null)[] = [field.current, ...links()];
       const at = all.indexOf(event.target as HTMLElement) + (event.key === "ArrowDown" ? 1 : -1);
@@ -110,25 +164,46 @@ function Search(): View {
   };
   const { hits } = found.value;
   const isAsked = query.value.trim() !== "";
+  const shown = isAsked && hits.length > 0 ? results.value : "open";
   return html`
     <search class="docs-search" tabindex="-1" onKeyDown=${onKeyDown}>
       <label for="docs-query">Search the docs</label>
-      <input
-        ref=${field}
-        id="docs-query"
-        type="search"
-        autocomplete="off"
-        spellcheck=${false}
-        aria-keyshortcuts="/"
-        value=${query.value}
-        onInput=${({ currentTarget }: { readonly currentTarget: HTMLInputElement }) =>
-          (query.value = currentTarget.value)}
-      />
+      <div class="docs-field">
+        <input
+          ref=${field}
+          id="docs-query"
+          type="search"
+          autocomplete="off"
+          spellcheck=${false}
+          aria-keyshortcuts="/"
+          value=${query.value}
+          onFocus=${open}
+          onInput=${({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => {
+            query.value = currentTarget.value;
+            open();
+          }}
+        />
+        ${query.value !== "" && html`<button type="button" class="docs-clear" aria-label="Clear the search" onClick=${clear}>×</button>`}
+      </div>
       <p role="status" class=${isAsked ? "hint" : "unseen"}>${isAsked && countOf(found.value)}</p>
       ${
-        hits.length > 0 &&
+        shown !== "open" &&
         html`
-          <ul ref=${results} aria-label="Results">
+          <button
+            type="button"
+            class=${`docs-again is-${shown}`}
+            aria-label="Show the results"
+            onClick=${() => field.current?.focus()}
+          >
+            Results
+          </button>
+        `
+      }
+      ${
+        hits.length > 0 &&
+        shown !== "closed" &&
+        html`
+          <ul ref=${list} class=${`is-${shown}`} aria-label="Results">
             ${hits.map((hit) => html`<${Result} key=${`${hit.page}/${hit.heading}`} hit=${hit} />`)}
           </ul>
         `
@@ -143,18 +218,30 @@ function countOf({ hits: { length }, missing }: Found): string {
   return missing.length === 0 ? count : `${count}. None has ${missing.map((word) => `“${word}”`).join(", ")}.`;
 }
 
-/** Ends the search until the user goes back. Keeps the focus in the side bar, from which the page takes it: the link that has it goes away. */
-function closeResults({ currentTarget }: { readonly currentTarget: HTMLElement }): void {
+/** Keeps the focus in the side bar, from which the page takes it: a narrow screen hides the link that has it. */
+function follow({ currentTarget }: { readonly currentTarget: HTMLAnchorElement }): void {
   currentTarget.closest("search")?.focus({ preventScroll: true });
-  keepQuery(query.value);
-  query.value = "";
+  followResult(currentTarget.hash);
+  if (currentTarget.hash === location.hash) revisits.value++;
 }
 
-const Result = ({ hit: { page, heading, row, title, excerpt } }: { readonly hit: Hit }): View => html`
-  <li>
-    <a href=${`#${["docs", page, heading, row].join("/").replace(/\/+$/, "")}`} onClick=${closeResults}>
-      <strong>${title}</strong>
-      <span>${excerpt}</span>
-    </a>
-  </li>
-`;
+function Result({ hit: { page, heading, row, title, excerpt, stems } }: { readonly hit: Hit }): View {
+  const isFollowed = page === docPage.value && heading === docHeading.value && row === docRow.value;
+  return html`
+    <li>
+      <a
+        href=${`#${["docs", page, heading, row].join("/").replace(/\/+$/, "")}`}
+        aria-current=${isFollowed ? "true" : undefined}
+        onClick=${follow}
+      >
+        <strong><${MarkedText} text=${title} stems=${stems} /></strong>
+        <span><${MarkedText} text=${excerpt} stems=${stems} /></span>
+      </a>
+    </li>
+  `;
+}
+
+const MarkedText = ({ text, stems }: { readonly text: string; readonly stems: ReadonlySet<string> }): View =>
+  html`<span
+    >${markedIn(text, stems).map((piece) => (piece.isMarked ? html`<mark>${piece.text}</mark>` : piece.text))}</span
+  >`;

@@ -2,8 +2,8 @@
 
 import { useEffect } from "preact/hooks";
 import { addressOf, type Block, piecesOf, rowOf } from "../docs/markdown.ts";
-import { doc, query } from "../state/docs.ts";
-import { docHeading, docPage, docRow } from "../state/place.ts";
+import { doc, results } from "../state/docs.ts";
+import { docHeading, docPage, docRow, revisits } from "../state/place.ts";
 import { Coloured } from "./coloured.ts";
 import { DocsSide } from "./docs-side.ts";
 import { html, type View } from "./html.ts";
@@ -25,8 +25,9 @@ function Page(): View {
     if (heading !== "" && target === named) target?.scrollIntoView({ block: "start", behavior: "instant" });
     else scrollTo({ top: 0, behavior: "instant" });
     // Move the focus here from the link in the side bar, so that screen readers continue here. Results that the way back shows keep it.
-    if (query.peek() === "" && document.activeElement?.closest(".docs-side")) target?.focus({ preventScroll: true });
-  }, [found, heading, row]);
+    if (results.peek() !== "open" && document.activeElement?.closest(".docs-side"))
+      target?.focus({ preventScroll: true });
+  }, [found, heading, row, revisits.value]);
   let section = "";
   const blocks = typeof found === "object" ? found : [];
   const inSections = blocks.map((block, index) => {
