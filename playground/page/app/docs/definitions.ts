@@ -29,6 +29,8 @@ export const REFERENCE: RegExp =
 
 /** The page with what to do for each code of an error. */
 const CODES = "errors";
+/** The section of messages, which are no names. */
+const TEXTS = "Messages by their text";
 /** The page whose headings are commands. */
 const COMMANDS = "command-line";
 const HEADERS = "headers";
@@ -74,13 +76,9 @@ export function definitionsIn(page: string, blocks: readonly Block[]): Definitio
       for (const item of block.items) add(item, sentencesOf(wordsOf(item)), rank);
     } else if (block.type === "table") {
       const rank = page === CODES ? RANKS.code : isReference ? RANKS.table : RANKS.guide;
+      if (section === TEXTS) continue;
       for (const [cell = "", ...rest] of block.rows.slice(1))
-        if (section !== "Messages by their text")
-          add(
-            cell,
-            rest.filter(Boolean).flatMap((one) => sentencesOf(wordsOf(one))),
-            rank,
-          );
+        add(cell, [{ text: rest.map(wordsOf).filter(Boolean).join(" · "), goesOn: false }], rank);
     }
   }
   return found;

@@ -7,21 +7,26 @@ export interface Part {
   readonly text: string;
   /** The next part continues the text, as the next sentence of a paragraph does. */
   readonly goesOn: boolean;
+  /** A line of code, which tells less than a sentence with as many words. */
+  readonly isCode?: boolean;
 }
 
 const EXCERPT_CHARS = 160;
 /** The length of the text that stands before the first word in an excerpt from the middle of a long part. */
 const LEAD_CHARS = 30;
 
+/** The worth of a line of code beside a sentence with the same words. */
+const CODE = 0.6;
+
 /** Returns the sentences of a paragraph. */
 export const sentencesOf = (text: string): Part[] =>
   text.split(/(?<=[.!?]) (?=\P{Ll})/u).map((sentence, at, { length }) => ({ text: sentence, goesOn: at + 1 < length }));
 
-/** Returns the lines of code. */
+/** Returns the lines of code, without the name of its file. */
 export const linesOf = (code: string): Part[] =>
   code.split("\n").flatMap((line) => {
     const text = line.replaceAll(/\s+/g, " ").trim();
-    return text === "" ? [] : { text, goesOn: false };
+    return text === "" || /^\/\/ \S+\.[cm]?[jt]s$/.test(text) ? [] : { text, goesOn: false, isCode: true };
   });
 
 /** Returns the beginning of a text: its first part, and those that continue it. */
@@ -40,7 +45,7 @@ export function bestOf(parts: readonly Part[], asked: ReadonlyMap<string, string
   for (const words of found) for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
   const worthOf = (words: ReadonlySet<string>): number =>
     [...words].reduce((sum, word) => sum + 1 + 1 / (counts.get(word) ?? 1), 0);
-  const worths = found.map(worthOf);
+  const worths = found.map((words, at) => worthOf(words) * (parts[at]?.isCode === true ? CODE : 1));
   const best = Math.max(0, ...worths);
   if (best === 0) return undefined;
   const text = from(parts, worths.indexOf(best));
