@@ -468,7 +468,7 @@ function summaryOf({ comment, signatures, type, children = [] }: DeclarationRefl
   const text = textIn(comment ?? signatures?.[0]?.comment ?? declared ?? made)
     .replaceAll(/\s+/g, " ")
     .trim();
-  const [sentence = ""] = text.split(/(?<=\.) (?=[A-Z`])/);
+  const [sentence = ""] = text.split(/(?<=\.) (?=[A-Z`-])/);
   const bare = sentence
     .replace(/\.$/, "")
     .replace(/ \(spec [^)]*\)/, "")
