@@ -65,11 +65,15 @@ export interface Metered {
   readonly report: MeterReport;
   /** Throws the error of the host's price when it has none for a call that this upstream answers. */
   assertPrice(upstream: UpstreamModel): void;
+  /** The output limit of the running request, less the output tokens so far. Missing where an answer is never continued. */
+  readonly outputLeft?: number;
+  /** Makes the counts of a turn final, behind which the backend asks again for the same answer. Missing as `outputLeft` is. */
+  endTurn?(): void;
   /**
-   * Closes the counts of an upstream that has broken its answer off, and goes on with those of the next. Missing where an answer is never
-   * continued.
+   * Closes the counts of an upstream that has broken its answer off, or of a turn that has ended, and goes on with those of the next request.
+   * Missing as `outputLeft` is.
    *
-   * @param request The request to the next upstream.
+   * @param request The next request.
    * @param inputTokens The estimated tokens of its input.
    */
   nextUpstream?(request: ChatRequest, inputTokens: number): void;

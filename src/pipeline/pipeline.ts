@@ -188,7 +188,7 @@ async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModu
     countInput === "backend" && kind.input
       ? await countedByBackend(call, key, kind.input, fitted).catch(reported(call))
       : undefined;
-  const callOfKind = new CallOfKind(call, key, kind);
+  const callOfKind = new CallOfKind(call, key, kind, { name: fitted.model, info: model });
   const cost = kind.cost(callOfKind, fitted, { model, countedInput });
   if (rateLimiter) await limitTokens(call, key, fitted.model, cost, rateLimiter);
   const hold = (callOfKind.hold = await reserve(call, key, cost));

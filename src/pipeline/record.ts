@@ -64,6 +64,8 @@ export class Findings {
   firstEventAt: number | undefined = undefined;
   /** The output limit of a chat, in tokens, where the hold does not cover that of the request. */
   affordedOutputTokens: number | undefined = undefined;
+  /** The number of holds that the call has asked for, once there are several. */
+  holds: number | undefined = undefined;
   /** The charge, after settlement. */
   charged: Outcome | undefined = undefined;
   /** The id of the call whose answer is repeated. */
@@ -122,6 +124,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     usage,
     images,
     units: charged?.used ?? 0,
+    ...(found.holds !== undefined && { holds: found.holds }),
     currency: call.services.currency,
     certainty: charged?.certainty ?? "exact",
     replayOf: found.replayOf,

@@ -3,8 +3,9 @@
 import { GatewayError, type GatewayErrorCode, type RefusedBy, toGatewayError } from "../errors.ts";
 import type { Amounts, Counted, Metered } from "../kinds/meter.ts";
 import { moneyOf } from "../model/money.ts";
+import type { Certainty } from "../model/usage.ts";
 import type { Cancel } from "../ports/clock.ts";
-import type { Outcome, ApiKey, Refusal, TightestBudget } from "../ports/quota-store.ts";
+import { type Outcome, type ApiKey, furtherHoldId, type Refusal, type TightestBudget } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { type CallWatch, report } from "./reports.ts";
@@ -41,8 +42,16 @@ export class Hold {
   #noted = 0;
   /** The name of the hold in the store. */
   #id: string;
+  /** The number of holds that the call has asked for. */
+  #asked = 1;
+  /** False while the call has no hold in the store: after the end of one hold, and before the next. */
+  #isHeld = true;
+  /** True while the next hold takes the place of this one. */
+  #isMoving = false;
   /** The units that earlier holds of this call were charged. */
   #charged = 0;
+  /** The basis of the last of these charges. */
+  #certainty: Certainty = "exact";
   /** True after a failed renewal: notes wait until a renewal has succeeded. */
   #isStoreDown = false;
   #settling: Promise<void> | undefined;
@@ -75,30 +84,43 @@ export class Hold {
 
   /**
    * Settles the units so far, and makes another hold for the rest of the call. Rejects when the store fails or refuses, and when the call has
-   * ended.
+   * ended: the units so far are charged all the same.
    */
   async again(key: ApiKey, amounts: Amounts): Promise<void> {
     const call = this.#call;
-    const { quotas } = call.services;
     // No timer may renew a hold that is settled.
-    this.#renewing = true;
+    this.#isMoving = true;
     try {
-      const outcome = this.#outcome();
-      await askStore(call, "quota-store", "settle", () => quotas.settle(this.#id, outcome, call.details));
-      call.watch?.tellHold({ type: "settled", granted: this.granted, expired: false, ...outcome });
-      this.#charged += outcome.used;
-      this.granted = 0;
-      const id = `${this.#id}-2`;
-      const units = await grantedBy(call, key, amounts, id);
+      if (this.#isHeld) await this.#close();
+      const id = furtherHoldId(call.id, ++this.#asked);
+      const granted = await grantedBy(call, key, amounts, id);
       // The end of the call has settled the hold before.
-      if (this.#settling) void new Hold(call, key.id, units, id).settle();
+      if (this.#settling) void new Hold(call, key.id, granted, id).free();
       call.assertLive();
       this.#id = id;
-      this.granted = units;
+      this.granted = granted;
+      this.#noted = 0;
+      this.#isHeld = true;
+      call.found.holds = this.#asked;
       if (call.watch) this.#tellReserved(call.watch);
+      assertGrant(granted, amounts);
     } finally {
-      this.#renewing = false;
+      this.#isMoving = false;
     }
+  }
+
+  /** Settles the units so far, while the call goes on. */
+  async #close(): Promise<void> {
+    const call = this.#call;
+    const outcome = this.#outcome();
+    await askStore(call, "quota-store", "settle", () => call.services.quotas.settle(this.#id, outcome, call.details));
+    // The end of the call settles, too.
+    call.assertLive();
+    call.watch?.tellHold({ type: "settled", granted: this.granted, expired: false, ...outcome });
+    this.#isHeld = false;
+    this.#charged += outcome.used;
+    this.#certainty = outcome.certainty;
+    this.granted = 0;
   }
 
   #renewAfter(ms: number): void {
@@ -126,7 +148,7 @@ export class Hold {
 
   #note(): void {
     if (this.#isStoreDown) return;
-    if (this.#renewing) return this.noteSoon();
+    if (this.#renewing || this.#isMoving) return this.noteSoon();
     const { used } = this.#outcome();
     if (Math.abs(used - this.#noted) > used * NOTE_SHARE) void this.#renew(used);
   }
@@ -134,17 +156,20 @@ export class Hold {
   /** Renews the lease, and notes the units used so far. */
   async #renew(used: number): Promise<void> {
     // Do not overtake a renewal that a slow store is still busy with.
-    if (this.#renewing) return;
+    if (this.#renewing || this.#isMoving || !this.#isHeld) return;
+    const id = this.#id;
     const { clock, limits } = this.#call;
     const { quotas } = this.#call.services;
     const leasedUntil = clock.now() + limits.leaseMs;
     this.#renewing = true;
     const renewal = { leaseMs: limits.leaseMs, used };
     try {
-      await askStore(this.#call, "quota-store", "renew", () => quotas.renew(this.#id, renewal, this.#call.details));
+      await askStore(this.#call, "quota-store", "renew", () => quotas.renew(id, renewal, this.#call.details));
+      this.#isStoreDown = false;
+      // The next hold has a lease and notes of its own.
+      if (id !== this.#id) return;
       this.#leasedUntil = leasedUntil;
       this.#noted = used;
-      this.#isStoreDown = false;
     } catch (error) {
       this.#isStoreDown = true;
       // After the end of the call, a failed renewal does not matter.
@@ -159,6 +184,7 @@ export class Hold {
    * given answer is never free.
    */
   #outcome(): Outcome {
+    if (!this.#isHeld) return { used: 0, certainty: this.#certainty };
     try {
       const { units, certainty } = this.meter;
       return { used: Math.max(0, units - this.#charged), certainty };
@@ -184,6 +210,11 @@ export class Hold {
     return promise;
   }
 
+  /** Gives all units back. The call is charged by another hold, or not at all. */
+  free(): Promise<void> {
+    return this.#settle({ used: 0, certainty: "exact" });
+  }
+
   /** Settles at the end of the call, unless the call is settled. */
   release(): Promise<void> | undefined {
     if (this.#isSettled) return undefined;
@@ -193,6 +224,10 @@ export class Hold {
   async #settle(outcome: Outcome): Promise<void> {
     this.#cancelTimer();
     this.#cancelNote?.();
+    if (!this.#isHeld) {
+      this.#isSettled = true;
+      return;
+    }
     const { watch, clock, services, details } = this.#call;
     const { quotas, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
@@ -238,11 +273,15 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   const hold = new Hold(call, key.id, await grantedBy(call, key, amounts, call.id));
   call.defer(() => hold.release());
   call.assertLive();
-  const { granted } = hold;
-  // With another grant, the call could cost more than its key has.
-  if (Number.isSafeInteger(granted) && granted >= amounts.atLeast && granted <= amounts.atMost) return hold;
+  assertGrant(hold.granted, amounts);
+  return hold;
+}
+
+/** Throws `store_unavailable` for a grant that nobody has asked for: the call could cost more than its key has. */
+function assertGrant(granted: number, { atLeast, atMost }: Amounts): void {
+  if (Number.isSafeInteger(granted) && granted >= atLeast && granted <= atMost) return;
   throw toGatewayError(
-    new RangeError(`The store granted ${granted} units, asked for ${amounts.atLeast} to ${amounts.atMost}.`),
+    new RangeError(`The store granted ${granted} units, asked for ${atLeast} to ${atMost}.`),
     "quota-store",
   );
 }
@@ -257,7 +296,7 @@ async function grantedBy(call: Call, key: ApiKey, { atLeast, atMost }: Amounts, 
     "quota-store",
     "reserve",
     () => quotas.reserve(request, call.details),
-    (late) => (late.refused ? undefined : new Hold(call, key.id, late.granted, id).settle()),
+    (late) => (late.refused ? undefined : new Hold(call, key.id, late.granted, id).free()),
   );
   if (!reservation?.refused) return reservation?.granted;
   call.services.exhausted.noteBalance(key.id, reservation.available);

@@ -1,6 +1,6 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. Also the call as its kind and its backend see it. */
 
-import { type Port, toGatewayError } from "../errors.ts";
+import { GatewayError, type Port, toGatewayError } from "../errors.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type {
   BackendSteps,
@@ -14,7 +14,7 @@ import type {
 } from "../kinds/kind.ts";
 import { isCount, type Meter, wrongField } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
-import type { ChatRequest } from "../model/chat-request.ts";
+import type { ChatRequest, NativeRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import { abandon, type Shapes, shown } from "../options.ts";
@@ -24,6 +24,7 @@ import {
   type CallContext,
   compactsItself,
   type ModelBackend,
+  type ModelInfo,
   takesUnknown,
   type UnreadEvents,
   type UpstreamModel,
@@ -51,9 +52,21 @@ export class CallOfKind implements KindCall {
   hold: Hold | undefined;
   readonly #call: Call;
   readonly #kind: KindModule;
+  readonly #model: { readonly name: string; readonly info: ModelInfo | undefined };
+  /** The upstream that is asked again, while its next turn is held for. */
+  #sameUpstream: UpstreamModel | undefined = undefined;
+  /** The output tokens of the answer before the part that is held for now. */
+  #writtenTokens = 0;
 
-  constructor(call: Call, key: ApiKey, kind: KindModule) {
+  /** @param model The caller's name of the model, and the backend's entry for the model. */
+  constructor(
+    call: Call,
+    key: ApiKey,
+    kind: KindModule,
+    model: { readonly name: string; readonly info: ModelInfo | undefined },
+  ) {
     const { services } = call;
+    this.#model = model;
     this.key = key;
     this.limits = services.limits;
     this.jsonLimits = call.json.limits;
@@ -80,7 +93,9 @@ export class CallOfKind implements KindCall {
   upstreamsOf(model: string): readonly UpstreamModel[] {
     const { backend } = this.#call.services;
     const { name } = this.#kind;
-    if (!backend.upstreamsOf || !this.#kind.isPricedByUpstream(this.prices)) return [];
+    if (!this.#kind.isPricedByUpstream(this.prices)) return [];
+    if (this.#sameUpstream) return [this.#sameUpstream];
+    if (!backend.upstreamsOf) return [];
     // A backend that fails here fails again, and is told, when it must answer.
     return quietly(() => backend.upstreamsOf?.(model, name).slice(0, MAX_UPSTREAMS)) ?? [];
   }
@@ -103,7 +118,7 @@ export class CallOfKind implements KindCall {
   }
 
   noteAffordedOutput(tokens: number): void {
-    this.#call.found.affordedOutputTokens = tokens;
+    this.#call.found.affordedOutputTokens = this.#writtenTokens + tokens;
   }
 
   noteAnswerConversions(conversions: readonly Conversion[]): void {
@@ -128,20 +143,44 @@ export class CallOfKind implements KindCall {
     return this.key.unlimited || !kind.afford || !hold ? request : kind.afford(this, request, cost, hold.granted);
   }
 
-  /** Prepares a second request for the same answer: see `CallContext.continueWith`. */
-  async continued(request: ChatRequest): Promise<ChatRequest | undefined> {
+  /** Prepares a further request for the same answer: see `CallContext.continueWith`. */
+  async continued(request: ChatRequest, isNextTurn: boolean): Promise<ChatRequest | undefined> {
     const { meter } = this.#call.found;
-    const maxOutputTokens = request.maxOutputTokens - (meter?.report.usage?.outputTokens ?? 0);
+    if (isNextTurn) meter?.endTurn?.();
+    const { outputLeft = request.maxOutputTokens, report: counted } = meter ?? {};
+    this.#writtenTokens = counted?.usage?.outputTokens ?? 0;
+    const maxOutputTokens = Math.min(request.maxOutputTokens, outputLeft);
     if (maxOutputTokens < 1) return undefined;
-    const asked = { ...request, maxOutputTokens };
-    const cost = this.#kind.cost(this, asked, {});
+    try {
+      return await this.#paid({ ...request, maxOutputTokens }, isNextTurn);
+    } catch (error) {
+      // The answer ends with the turns so far, which are charged: an error in their place would lose them.
+      if (!isNextTurn || this.#call.isEnded) throw error;
+      if (isQuotaRefusal(error)) this.noteAffordedOutput(0);
+      else report(this.#call, error);
+      return undefined;
+    }
+  }
+
+  /** Holds quota for a further request. Returns the request with the output limit that the hold covers. */
+  async #paid(request: ChatRequest, isNextTurn: boolean): Promise<ChatRequest> {
+    const { name: model, info } = this.#model;
+    const { compaction: _, ...native } = request.native ?? {};
+    // A route may have given the request its upstream's name of the model. The conversation was compacted before, if at all.
+    const asked: ChatRequest = { ...request, model, ...(request.native && { native: native as NativeRequest }) };
+    this.#sameUpstream = isNextTurn ? this.answeringUpstream() : undefined;
+    const cost = this.#kind.cost(this, asked, { model: info });
     await this.hold?.again(this.key, cost);
     // The cast is safe: the kind returns a request of the same type.
     const paid = this.afforded(asked, cost) as ChatRequest;
-    meter?.nextUpstream?.(paid, cost.inputTokens);
-    return paid;
+    this.#call.found.meter?.nextUpstream?.(paid, cost.inputTokens);
+    return { ...request, maxOutputTokens: paid.maxOutputTokens };
   }
 }
+
+/** True for a key that lacks the units for a request, now or for good. */
+const isQuotaRefusal = (error: unknown): boolean =>
+  error instanceof GatewayError && ["quota_exhausted", "quota_insufficient", "quota_held"].includes(error.code);
 
 /** The call as its backend sees it, beside the request. */
 export class BackendContext extends CallDetails implements CallContext {
@@ -177,7 +216,7 @@ export class BackendContext extends CallDetails implements CallContext {
 
   get continueWith(): CallContext["continueWith"] {
     const charged = this.#charged;
-    return charged && ((request) => charged.continued(request));
+    return charged && ((request, isNextTurn = false) => charged.continued(request, isNextTurn));
   }
 
   // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.

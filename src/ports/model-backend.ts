@@ -199,10 +199,19 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
   /**
-   * Prepares a second request for the same answer, after an upstream has broken its answer off: closes the counts and the charge of that
-   * upstream, and holds quota for the request. The events that follow are counted and priced for the upstream that is asked next. Resolves
-   * with the request, whose output limit is lowered by the tokens so far and to what the quota covers; with undefined when no token is left.
-   * Rejects when the quota does not cover the request, and when the call has ended. `route` does this by itself. Missing in a context that no gateway made, and for other requests than chat.
+   * Prepares a further request for the same answer: closes the counts and the charge of the request before, and holds quota for the next. The
+   * events that follow are counted and priced for the next request alone, and the caller is told the sum. Resolves with the request, whose
+   * output limit is lowered by the tokens so far and to what the quota covers; with undefined when no token is left. Rejects when the call
+   * has ended.
+   *
+   * Without `isNextTurn`, an upstream has broken its answer off, and another goes on: the charge is then an estimate. Rejects when the quota
+   * does not cover the request. With `isNextTurn`, a turn of the model has ended, whose events with its last counts were all yielded, but for
+   * a finish, and the same upstream is asked again, such as with the results of code. Resolves with undefined also when the quota does not
+   * cover the request, and when the store is away: end the answer with the reason `length`.
+   *
+   * `route` and `relay` do this by themselves. Missing in a context that no gateway made, and for other requests than chat.
    */
-  readonly continueWith?: ((request: ChatRequest) => Promise<ChatRequest | undefined>) | undefined;
+  readonly continueWith?:
+    | ((request: ChatRequest, isNextTurn?: boolean) => Promise<ChatRequest | undefined>)
+    | undefined;
 }

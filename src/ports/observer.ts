@@ -120,6 +120,11 @@ export interface CallRecord<Context = unknown> {
    * charge.
    */
   readonly units: number;
+  /**
+   * The number of the holds whose charges are `units`, for a call with several: each turn of a model that runs code, and each part of an answer
+   * that a route continues, has a hold of its own. Their ids are `requestId`, `requestId-2`, `requestId-3` and so on. Absent for other calls.
+   */
+  readonly holds?: number;
   /** The currency of the gateway's prices, such as `USD`: a unit is a millionth of it. Undefined for other units. */
   readonly currency: string | undefined;
   /** `exact` when `units` rest on the counts of the backend, otherwise `estimated`. */

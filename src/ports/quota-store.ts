@@ -70,9 +70,25 @@ export function noteDatabase(store: object, database: object | undefined): void 
 /** Returns the noted database of a store; undefined without a note. */
 export const databaseOf = (store: object): object | undefined => DATABASES.get(store);
 
+/**
+ * Returns the id of a further hold of a call: the first hold has the id of the call.
+ *
+ * @param number Counts the holds of the call, from 2 on.
+ */
+export const furtherHoldId = (callId: string, number: number): string => `${callId}-${number}`;
+
+/** The id of a further hold of a call of the gateway. */
+const FURTHER_HOLD = /^(req_[\da-f]{32})-\d+$/;
+
+/** Returns the id of the call that a hold belongs to. A hold of another kind is returned as it is. */
+export const callOfHold = (holdId: string): string => FURTHER_HOLD.exec(holdId)?.[1] ?? holdId;
+
 /** A request for a hold. */
 export interface HoldRequest {
-  /** The id of the hold, unique to one call. */
+  /**
+   * The id of the hold, unique to one call: the `requestId` of the call. A call that holds again for its rest, such as for the next turn of
+   * a model that runs code, adds `-2`, `-3` and so on.
+   */
   readonly id: string;
   /** The `ApiKey.id` of the key that pays. */
   readonly keyId: string;

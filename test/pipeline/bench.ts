@@ -38,6 +38,8 @@ export type Setup = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
   readonly replays?: (clock: ManualClock) => ReplayStore;
   /** Makes the store of responses. */
   readonly responses?: (clock: ManualClock) => ResponseStore;
+  /** The gateway's own option of this name. */
+  readonly compaction?: NonNullable<GatewayOptions["responses"]>["compaction"];
 };
 
 export type Around = (store: MemoryQuotaStore, clock: ManualClock) => Partial<QuotaStore & QuotaRecalls>;
@@ -75,6 +77,7 @@ export function opened({
   prints = false,
   replays,
   responses,
+  compaction,
   ...options
 }: Setup = {}): Opened {
   const clock = manualClock();
@@ -90,6 +93,7 @@ export function opened({
     ...(!prints && { onFailure: (failure: Failure) => failures.push(failure) }),
     ...(replays && { replayStore: replays(clock) }),
     ...(responses && { responseStore: responses(clock) }),
+    ...(compaction && { responses: { compaction } }),
     ...options,
     quotas,
     clock,

@@ -68,8 +68,16 @@ class TwoStepMeter implements Meter<BackendEvent, AnswerEvent> {
     this.#current.assertPrice(upstream);
   }
 
+  endTurn(): void {
+    this.#current.endTurn();
+  }
+
   nextUpstream(request: ChatRequest, inputTokens: number): void {
     this.#current.nextUpstream(request, inputTokens);
+  }
+
+  get outputLeft(): number {
+    return this.#current.outputLeft;
   }
 
   get overrun(): boolean {

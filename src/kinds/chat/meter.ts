@@ -119,8 +119,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #inputTokens: number;
   readonly #price: Price;
   #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
-  /** The usage and the charge of the upstreams that have broken off. The other counts are those of the last upstream. */
-  #before: { readonly usage: Usage; readonly units: number } | undefined;
+  /** The usage and the charge of the requests before. The other counts are those of the last request. */
+  #before: { readonly usage: Usage; readonly units: number; readonly certainty: Certainty } | undefined;
   #model: string | undefined;
   /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
   #hasBegun = false;
@@ -410,24 +410,37 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return { type: "finish", endings, usage: this.#usage(), ...(this.#native && { native: this.#native }) };
   }
 
-  /** Returns the usage of all upstreams. */
+  /** Returns the usage of all requests. */
   #usage(): Usage {
     const last = this.#lastUsage();
     return this.#before ? sumOfUsages(this.#before.usage, last) : last;
   }
 
+  get outputLeft(): number {
+    return this.#request.maxOutputTokens - this.#lastUsage().outputTokens;
+  }
+
+  endTurn(): void {
+    this.#isFinal = true;
+    this.#dropImplausibleCounts();
+  }
+
   nextUpstream(request: ChatRequest, inputTokens: number): void {
-    if (this.#hasBegun) this.#before = { usage: this.#usage(), units: this.units };
+    // An upstream that broke off has not counted its last output: only the counts of a turn that has ended are exact.
+    const { certainty } = this;
+    if (this.#hasBegun) this.#before = { usage: this.#usage(), units: this.units, certainty };
     this.#request = request;
     this.#inputTokens = inputTokens;
     this.#candidates = [newCandidate()];
-    this.#model = this.#estimateAtFinish = undefined;
+    // The next turn is a request to the same model.
+    if (!this.#isFinal) this.#model = undefined;
+    this.#estimateAtFinish = undefined;
     this.#known = {};
     this.#outputEstimate = this.#media = this.#finished = 0;
-    this.#hasBegun = this.#reportsUsage = false;
+    this.#hasBegun = this.#reportsUsage = this.#isFinal = false;
   }
 
-  /** Returns the usage of the last upstream. Fills in estimates for missing counts. */
+  /** Returns the usage of the last request. Fills in estimates for missing counts. */
   #lastUsage(): Usage {
     if (this.#finalUsage) return this.#finalUsage;
     const { inputTokens, outputTokens, ...others } = withParts(this.#known);
@@ -466,8 +479,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get certainty(): Certainty {
-    // An upstream that broke off has not counted its last output.
-    if (this.#before) return "estimated";
+    if (this.#before?.certainty === "estimated") return "estimated";
     if (!this.#hasBegun) return "exact";
     const isCounted = this.#known.inputTokens !== undefined && this.#known.outputTokens !== undefined;
     return this.#isFinal && isCounted && !this.#isDoubtful ? "exact" : "estimated";

@@ -48,7 +48,8 @@ interface CodeLoop {
 
 /**
  * Answers a request whose model may run code. A turn that also calls a function of the caller's own is the last one: its code is run and
- * shown, and the caller goes on with the result of the function. The output limit holds for all turns together, and each turn is counted.
+ * shown, and the caller goes on with the result of the function. The output limit holds for all turns together. The gateway holds quota for
+ * each turn before it is asked, and prices each turn by itself: without quota for a further turn, the answer ends there.
  */
 export async function* withCode(
   loop: CodeLoop,
@@ -89,25 +90,43 @@ export async function* withCode(
       }
       results.push({ type: "tool-result", callId: id, name, parts: [{ type: "text", text }] });
     }
-    const left = request.maxOutputTokens - counted.outputTokens;
-    if (turn.callsOthers || left < 1)
-      return yield counted.finish(turn.callsOthers ? finish : { ...finish, reason: "length" });
-    counted.nextTurn();
+    if (turn.callsOthers) return yield counted.finish(finish);
     const choice: ToolChoice = number < loop.maxTurns ? afterwards(asked.toolChoice) : { type: "none" };
     const messages: ChatMessage[] = [
       ...asked.messages,
       { role: "assistant", parts: turn.parts },
       { role: "user", parts: results },
     ];
-    const { maxAnswerTokens } = asked;
-    asked = {
-      ...asked,
-      messages,
-      toolChoice: choice,
-      maxOutputTokens: left,
-      ...(maxAnswerTokens !== undefined && { maxAnswerTokens: Math.min(maxAnswerTokens, left) }),
-    };
+    const next = await paid({ ...asked, messages, toolChoice: choice }, request.maxOutputTokens, counted, call);
+    if (!next) return yield counted.finish({ ...finish, reason: "length" });
+    const { maxOutputTokens: left, maxAnswerTokens } = next;
+    asked = { ...next, ...(maxAnswerTokens !== undefined && { maxAnswerTokens: Math.min(maxAnswerTokens, left) }) };
   }
+}
+
+/**
+ * Closes the counts of the turns so far, and returns the request for the next turn with its output limit. Returns undefined when no token is
+ * left, or the quota of the key does not cover the turn.
+ *
+ * @param most The output limit of all turns together.
+ */
+async function paid(
+  request: ChatRequest,
+  most: number,
+  counted: Counted,
+  call: CallContext,
+): Promise<ChatRequest | undefined> {
+  if (call.continueWith) {
+    // The events of the turn are counted.
+    call.reportUnread?.(() => []);
+    const next = await call.continueWith(request, true);
+    if (next) counted.nextTurn(true);
+    return next;
+  }
+  const left = most - counted.outputTokens;
+  if (left < 1) return undefined;
+  counted.nextTurn(false);
+  return { ...request, maxOutputTokens: left };
 }
 
 const FAILED = { failed: "The code has failed.", "deadline-exceeded": "The code has taken too long." } as const;
@@ -179,7 +198,7 @@ interface Signed {
   readonly maker?: string;
 }
 
-/** The usage of all turns. */
+/** The usage of the turns, of which the gateway has not closed the counts. */
 class Counted {
   #before: Partial<Usage> = {};
   #turn: Partial<Usage> = {};
@@ -195,7 +214,7 @@ class Counted {
   /** True once the turn has begun. */
   hasBegun = false;
 
-  /** Returns the usage of all turns so far. */
+  /** Returns the usage so far. */
   learn(usage: Partial<Usage> | undefined): Partial<Usage> {
     this.hasBegun = true;
     this.#turn = { ...this.#turn, ...usage };
@@ -211,7 +230,7 @@ class Counted {
   }
 
   /**
-   * Returns the usage of all turns. The last turn has broken off.
+   * Returns the usage so far. The last turn has broken off.
    *
    * @param hasEnded True after the end of the turn. Before, its counts may not include its latest output.
    */
@@ -224,17 +243,20 @@ class Counted {
     return { type: "usage", usage: { ...sumOfUsages(this.#before, this.#turn), outputTokens } };
   }
 
-  nextTurn(): void {
-    this.#isPartial ||= this.#turn.outputTokens === undefined;
-    this.#outputBefore = this.outputTokens;
+  /** @param isClosed True where the gateway has closed the counts, and adds those of the next turn itself. */
+  nextTurn(isClosed: boolean): void {
     this.#inputBefore = this.#turn.inputTokens;
-    this.#before = sumOfUsages(this.#before, this.#turn);
+    if (!isClosed) {
+      this.#isPartial ||= this.#turn.outputTokens === undefined;
+      this.#outputBefore = this.outputTokens;
+      this.#before = sumOfUsages(this.#before, this.#turn);
+    }
     this.#turn = {};
     this.chars = 0;
     this.hasBegun = false;
   }
 
-  /** Returns the end of the answer with the usage of all turns. */
+  /** Returns the end of the answer with the usage. */
   finish(finish: FinishEvent): FinishEvent {
     const usage = this.learn(finish.usage);
     // Take back the counts of the other turns: without a count, the gateway estimates the output of the whole answer.

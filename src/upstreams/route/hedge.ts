@@ -344,7 +344,7 @@ class RacingCall implements CallContext {
   get continueWith(): CallContext["continueWith"] {
     const ask = this.#call?.continueWith;
     // The counts of the call are not those of this upstream before.
-    return ask && ((request) => (this.hasWon ? ask(request) : Promise.reject(UNDECIDED)));
+    return ask && ((...asked) => (this.hasWon ? ask(...asked) : Promise.reject(UNDECIDED)));
   }
 
   reportConversions(conversions: Parameters<CallContext["reportConversions"]>[0]): void {
