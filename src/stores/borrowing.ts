@@ -246,7 +246,9 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     key.now.calls++;
     const { minCalls } = this.#settings;
     const isBorrower = !this.#isClosed && now >= key.directUntil && key.now.calls + key.before.calls > minCalls;
-    if (!isBorrower || atMost > MOST_OF_CALL || leaseMs > LONGEST_LEASE_MS || this.#served.get(id))
+    // The store serves all holds of a call whose first hold it has served: a report adds them up.
+    const isServed = this.#served.get(id) ?? (call && call.requestId !== id && this.#served.get(call.requestId));
+    if (!isBorrower || atMost > MOST_OF_CALL || leaseMs > LONGEST_LEASE_MS || isServed === true)
       return this.#serveDirectly(key, request, call);
     if (key.waiting.length === 0 && key.lending?.canLend(request, now))
       return Promise.resolve(this.#lend(key.lending, request, now));

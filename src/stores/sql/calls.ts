@@ -6,6 +6,7 @@ import { assertOptions, CLOCK, type Shapes, tellHost } from "../../options.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallRecord } from "../../ports/observer.ts";
+import { callOfHold, furtherHoldId } from "../../ports/quota-store.ts";
 import { calendarOf, dateAt, spanAt } from "../budgets.ts";
 import {
   type CallReader,
@@ -21,7 +22,7 @@ import { notedCurrency } from "../noted-currency.ts";
 import { WriteBehind } from "../write-behind.ts";
 import { sqlAuditLog } from "./audit.ts";
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
-import { type CallTable, numberOf, USAGE_BY, USAGE_SUMS, type UsageTable } from "./tables.ts";
+import { type CallTable, type HoldTable, numberOf, USAGE_BY, USAGE_SUMS, type UsageTable } from "./tables.ts";
 import { currencyIn, readerOf } from "./usage.ts";
 
 /** Options of the record of calls over SQL. */
@@ -78,6 +79,8 @@ interface Draft {
   readonly beganAt: number;
   /** The id of the key's own budget; undefined without a budget. */
   readonly budget: string | undefined;
+  /** The number of holds of the call in the ledger. */
+  readonly holds: number;
 }
 
 const DAY_MS = 86_400_000;
@@ -86,6 +89,12 @@ const GRACE_MS = 60_000;
 /** A transaction corrects, or deletes, at most this many calls. */
 const MOST_AT_ONCE = 200;
 const MOST_PAGES = 500;
+/** The most holds of a call whose charges are compared. */
+const MOST_HOLDS = 1_000;
+/** The number of further holds that are looked for at once. */
+const FURTHER_AT_ONCE = 8;
+/** The characters of the id of a call, which is that of its first hold. */
+const CALL_ID_CHARS = 36;
 /** The longest text of a model, a group or an upstream, in characters. */
 const MOST_CHARS = 256;
 const MOST_ID_CHARS = 190;
@@ -197,7 +206,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       (sum, value) => sum + (typeof value === "string" ? value.length : 0),
       0,
     );
-    this.#queue.add({ row, beganAt: countOf(record.beganAt), budget: key?.budget }, DRAFT_BYTES + 2 * chars);
+    const holds = Math.min(countOf(record.holds ?? 1), MOST_HOLDS);
+    this.#queue.add({ row, beganAt: countOf(record.beganAt), budget: key?.budget, holds }, DRAFT_BYTES + 2 * chars);
   }
 
   /** Asks the host's function, which may throw, and may return anything. */
@@ -222,7 +232,7 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       for (const row of known)
         if (row.outcome === "unrecorded") await this.#take(access, row, sums);
         else byId.delete(row.id);
-      const charges = await this.#chargesOf(access, Array.from(byId.keys()));
+      const charges = await this.#chargesOf(access, byId);
       const rows: CallRow[] = [];
       for (const { row, beganAt, budget } of byId.values()) {
         const charge = charges.get(row.id);
@@ -265,14 +275,30 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
   }
 
   /** Reads what the ledger has charged for calls. Calls without a hold, or with a hold of another store, have no charge here. */
-  async #chargesOf({ db }: SqlAccess, ids: readonly string[]): Promise<ReadonlyMap<string, Charge>> {
-    if (ids.length === 0) return new Map();
-    const holds = await db
-      .selectFrom("holds")
-      .select(["id", "state", "used", "shares"])
-      .where("id", "in", ids)
-      .execute();
-    return new Map(holds.map((hold) => [hold.id, chargeOf(hold)]));
+  async #chargesOf(access: SqlAccess, drafts: ReadonlyMap<string, Draft>): Promise<ReadonlyMap<string, Charge>> {
+    const ids = Array.from(drafts, ([id, { holds }]) => [id, ...furtherHolds(id, 2, holds)]).flat();
+    const charges = new Map<string, Charge>();
+    for (const [id, holds] of Map.groupBy(await holdsIn(access, ids), (hold) => callOfHold(hold.id))) {
+      const charge = chargeOf(holds);
+      // Of a hold that is in a block, the record alone tells the charge.
+      charges.set(id, holds.length === drafts.get(id)?.holds ? charge : { ...charge, units: undefined });
+    }
+    return charges;
+  }
+
+  /** Reads all holds of calls, by the ids of the calls. */
+  async #holdsOf(access: SqlAccess, calls: readonly string[]): Promise<ReadonlyMap<string, readonly LedgerHold[]>> {
+    const found: LedgerHold[] = [];
+    let rest = calls;
+    for (let from = 2; rest.length > 0 && from <= MOST_HOLDS; from += FURTHER_AT_ONCE) {
+      const until = from + FURTHER_AT_ONCE - 1;
+      const ids = rest.flatMap((id) => [...(from === 2 ? [id] : []), ...furtherHolds(id, from, until)]);
+      const holds = await holdsIn(access, ids);
+      found.push(...holds);
+      const known = new Set(holds.map(({ id }) => id));
+      rest = rest.filter((id) => known.has(furtherHoldId(id, until)));
+    }
+    return Map.groupBy(found, ({ id }) => callOfHold(id));
   }
 
   /**
@@ -305,14 +331,14 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     let corrected = 0;
     for (let page = 0; page < MOST_PAGES; page++) {
       const done = await this.#correctSome();
-      corrected += done;
-      if (done < MOST_AT_ONCE) break;
+      corrected += done.corrected;
+      if (done.isLast) break;
     }
     return corrected;
   }
 
   /** Corrects some calls whose units are not those of the ledger, and notes how far the ledger was compared. */
-  #correctSome(): Promise<number> {
+  #correctSome(): Promise<{ readonly corrected: number; readonly isLast: boolean }> {
     return this.#access.transact(async (access) => {
       const { db, time } = access;
       const mark = await db.selectFrom("usage_mark").select("at").where("id", "=", 1).executeTakeFirst();
@@ -322,8 +348,7 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       const holds = await db
         .selectFrom("holds")
         .leftJoin("calls", "calls.id", "holds.id")
-        .select(["holds.id", "holds.key_id", "holds.state", "holds.used", "holds.shares", "holds.resolved_at"])
-        .select("calls.id as call_id")
+        .select(["holds.id", "holds.resolved_at"])
         .where("holds.resolved_at", ">", since)
         .where("holds.resolved_at", "<=", until)
         // A block holds the units of many calls, which have records of their own.
@@ -331,6 +356,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
         .where((eb) =>
           eb.or([
             eb.and([eb("calls.id", "is", null), eb("holds.used", ">", 0)]),
+            // A further hold ends the call, also where it is charged nothing.
+            eb(sql`LENGTH(${sql.ref("holds.id")})`, ">", CALL_ID_CHARS),
             eb("calls.units", "!=", eb.ref("holds.used")),
           ]),
         )
@@ -339,25 +366,34 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
         .limit(MOST_AT_ONCE)
         .execute();
       const sums = new DaySums();
-      const ids = holds.flatMap(({ call_id }) => call_id ?? []);
+      const ids = Array.from(new Set(holds.map(({ id }) => callOfHold(id))));
       const known = ids.length > 0 ? await db.selectFrom("calls").selectAll().where("id", "in", ids).execute() : [];
       const byId = new Map(known.map((row) => [row.id, row]));
       const currency = this.#currency ?? (holds.length > 0 ? await currencyIn(access) : null);
-      for (const hold of holds) {
-        const before = byId.get(hold.id);
-        const charge = chargeOf(hold);
+      let corrected = 0;
+      for (const [id, ofCall] of await this.#holdsOf(access, ids)) {
+        const before = byId.get(id);
+        const charge = chargeOf(ofCall);
+        // The call goes on, or its first hold is in a block.
+        if (charge.units === undefined || (before && !ofCall.some((hold) => hold.id === id))) continue;
+        if (charge.units === numberOf(before?.units ?? 0)) continue;
         if (before) await this.#take(access, before, sums);
-        const { id, key_id, resolved_at } = hold;
-        const placed = before ?? (await this.#place(access, numberOf(resolved_at ?? 0), charge.shares, undefined));
-        const row: CallRow = charged(before ?? { ...UNRECORDED, ...placed, id, key_id, currency }, charge);
+        const [first] = ofCall;
+        const at = numberOf(first?.resolved_at ?? 0);
+        const placed = before ?? (await this.#place(access, at, charge.shares, undefined));
+        const unrecorded = { ...UNRECORDED, ...placed, id, key_id: first?.key_id ?? "", currency };
+        const row: CallRow = charged(before ?? unrecorded, charge);
         sums.add(row, 1);
         await db.insertInto("calls").values(row).execute();
+        corrected++;
       }
       await sums.write(access);
-      // Holds of the same moment may follow on the next page.
-      const at = holds.length < MOST_AT_ONCE ? until : numberOf(holds.at(-1)?.resolved_at ?? 0) - 1;
+      const isLast = holds.length < MOST_AT_ONCE;
+      // Holds of the same moment may follow on the next page. A page without a correction must not come again.
+      const next = Math.max(numberOf(holds.at(-1)?.resolved_at ?? 0) - 1, corrected === 0 ? since + 1 : since);
+      const at = isLast ? until : next;
       await db.updateTable("usage_mark").set({ at }).where("id", "=", 1).where("at", "<", at).execute();
-      return holds.length;
+      return { corrected, isLast };
     });
   }
 
@@ -409,28 +445,44 @@ const UNRECORDED: Omit<CallRow, "id" | "key_id" | "at" | "day" | "budgets" | "cu
   end_ms: 0,
 };
 
+const HOLD_COLUMNS = ["id", "key_id", "state", "used", "shares", "resolved_at"] as const;
+
+type LedgerHold = Pick<Selectable<HoldTable>, (typeof HOLD_COLUMNS)[number]>;
+
+/** Reads holds, the first of each call before its others. */
+async function holdsIn({ db }: SqlAccess, ids: readonly string[]): Promise<readonly LedgerHold[]> {
+  if (ids.length === 0) return [];
+  const holds = await db.selectFrom("holds").select(HOLD_COLUMNS).where("id", "in", ids).execute();
+  return holds.toSorted((one, other) => one.id.length - other.id.length || (one.id < other.id ? -1 : 1));
+}
+
+/** Returns the ids of further holds of a call. */
+const furtherHolds = (callId: string, from: number, until: number): string[] =>
+  Array.from({ length: Math.max(0, until - from + 1) }, (_, at) => furtherHoldId(callId, from + at));
+
+/** The charge of all holds of a call. */
 interface Charge {
-  /** Undefined while the hold lives. */
+  /** Undefined while a hold lives. */
   readonly units: number | undefined;
-  /** True for a hold that has expired: its charge is an estimate. */
-  readonly isExpired: boolean;
+  /** The units of holds that have expired: their charge is an estimate. */
+  readonly expired: number;
   readonly shares: readonly StoredShare[] | undefined;
 }
 
-const chargeOf = (hold: {
-  readonly state: string;
-  readonly used: CallTable["units"];
-  readonly shares: string | null;
-}): Charge => ({
-  units: hold.state === "live" ? undefined : numberOf(hold.used),
-  isExpired: hold.state === "expired",
-  shares: hold.shares === null ? undefined : toShares(hold.shares),
-});
+function chargeOf(holds: readonly LedgerHold[]): Charge {
+  const sum = (of: readonly LedgerHold[]): number => of.reduce((units, { used }) => units + numberOf(used), 0);
+  const shares = holds[0]?.shares ?? null;
+  return {
+    units: holds.some(({ state }) => state === "live") ? undefined : sum(holds),
+    expired: sum(holds.filter(({ state }) => state === "expired")),
+    shares: shares === null ? undefined : toShares(shares),
+  };
+}
 
 /** Gives a call the units of the ledger, once they are known. */
-function charged(row: CallRow, { units, isExpired }: Partial<Charge> = {}): CallRow {
+function charged(row: CallRow, { units, expired = 0 }: Partial<Charge> = {}): CallRow {
   if (units === undefined) return row;
-  return { ...row, units, estimated: isExpired ? units : Math.min(units, numberOf(row.estimated)) };
+  return { ...row, units, estimated: Math.max(expired, Math.min(units, numberOf(row.estimated))) };
 }
 
 /** The error for a row that another transaction has changed: the transaction runs again. */

@@ -5,6 +5,7 @@ import { given, parseJson } from "../../model/json.ts";
 import { moneyIn } from "../../model/money.ts";
 import { assertOptions } from "../../options.ts";
 import { nextIteration } from "../../ports/clock.ts";
+import { callOfHold } from "../../ports/quota-store.ts";
 import {
   assertCallFilter,
   assertUsageQuery,
@@ -38,8 +39,10 @@ const SHORT_ID = /^(?:req_)?([\da-f]{8,32})$/;
 
 export const readerOf = (access: SqlAccess): CallReader => ({
   usage: async (query = {}) => usageOf(access, query),
-  async find(requestId) {
-    if (!isStorableId(requestId)) return undefined;
+  async find(id) {
+    if (!isStorableId(id)) return undefined;
+    // Failures and the journal may name a further hold of the call.
+    const requestId = callOfHold(id);
     const calls = access.db.selectFrom("calls").selectAll();
     let rows = await access.all(calls.where("id", "=", requestId));
     const [, digits] = SHORT_ID.exec(requestId) ?? [];

@@ -117,6 +117,22 @@ describe("a process that borrows", () => {
     ]);
   });
 
+  it("leaves all holds of a call to the store that has served the first, because reports add them up", async () => {
+    const { start } = stage(1_000);
+    const at = start({ minCalls: 1 });
+    const call = { requestId: "one", context: undefined, headers: new Headers(), clientAddress: undefined };
+    const hold = { keyId: "key-1", atLeast: 10, atMost: 10, leaseMs: LEASE_MS };
+    await at.quotas.reserve({ ...hold, id: "one" }, call);
+    await at.settle("one", 5);
+    await at.borrow(60);
+    await at.quotas.reserve({ ...hold, id: "one-2" }, call);
+    await at.settle("one-2", 5);
+    expect(at.connection.sent()).toContain("settle one-2 5");
+    await at.quotas.reserve({ ...hold, id: "two" }, { ...call, requestId: "two" });
+    await at.quotas.reserve({ ...hold, id: "two-2" }, { ...call, requestId: "two" });
+    expect(at.connection.sent().join()).not.toContain("two");
+  });
+
   it("serves a call that a block of its own process has overtaken on the way to the store", async () => {
     const { start } = stage(60);
     const at = start({ minCalls: 1 });

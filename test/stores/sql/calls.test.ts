@@ -61,6 +61,10 @@ const recordOf = (requestId: string, record: Partial<CallRecord> = {}): CallReco
   ...record,
 });
 
+const callId = (): string => `req_${crypto.randomUUID().replaceAll("-", "")}`;
+const holdOf = (id: string, number: number): string => (number === 1 ? id : `${id}-${number}`);
+const keyOf = (id: string) => ({ id, name: "n", budget: undefined, metadata: undefined });
+
 const unitsOf = async (log: SqlCallLog, key: string): Promise<number> => (await log.usage({ key })).total.units;
 
 describe.each(databases.filter(({ available }) => available))("The record of calls in $name", (database) => {
@@ -74,6 +78,16 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
 
   /** Compares from the beginning: another test has compared up to a time that its clock was ahead. */
   const compareAnew = () => sql`UPDATE ${sql.table(`${place.prefix}usage_mark`)} SET at = 0`.execute(place.db);
+
+  /** Charges holds of a call. Leaves the last live where `isLive`. */
+  async function charge(id: string, keyId: string, units: readonly number[], isLive = false): Promise<void> {
+    const { store } = storeAt(place);
+    for (const [at, used] of units.entries()) {
+      const hold = holdOf(id, at + 1);
+      await store.reserve({ id: hold, keyId, atLeast: 1, atMost: 500, leaseMs: 60_000 });
+      if (!isLive || at < units.length - 1) await store.settle(hold, { used, certainty: "exact" });
+    }
+  }
 
   let keys = 0;
   const newKey = async (options: object = {}): Promise<string> => {
@@ -365,6 +379,72 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect(await log.find("silent")).toMatchObject({ outcome: "completed", units: 42, modelAsked: "large" });
     const { rows } = await log.usage({ key: id, by: ["model"] });
     expect(rows.filter(({ calls }) => calls > 0)).toEqual([expect.objectContaining({ model: "large", units: 42 })]);
+  });
+
+  describe("of a call with several holds", () => {
+    it("adds their charges up, and finds it by each of them", async () => {
+      const [key, id, log] = [await newKey(), callId(), logAt()];
+      await charge(id, key, [40, 30, 20]);
+      log.onCall(recordOf(id, { key: keyOf(key), units: 90, holds: 3 }));
+      await log.onCall.flush();
+      await compareAnew();
+      await log.sweep();
+      for (const number of [1, 2, 3])
+        expect(await log.find(holdOf(id, number))).toMatchObject({ requestId: id, units: 90 });
+      expect((await log.usage({ key })).total).toMatchObject({ calls: 1, units: 90 });
+    });
+
+    it("corrects it by all of them, once the last has ended", async () => {
+      const [key, id, log] = [await newKey(), callId(), logAt()];
+      await charge(
+        id,
+        key,
+        Array.from({ length: 12 }, () => 10),
+        true,
+      );
+      log.onCall(recordOf(id, { key: keyOf(key), units: 125, holds: 12 }));
+      await log.onCall.flush();
+      await compareAnew();
+      await log.sweep();
+      expect(await log.find(id)).toMatchObject({ units: 125 });
+      await storeAt(place).store.settle(holdOf(id, 12), { used: 3, certainty: "exact" });
+      await compareAnew();
+      expect(await log.sweep()).toBeGreaterThan(0);
+      expect(await log.find(id)).toMatchObject({ units: 113 });
+      await compareAnew();
+      expect(await log.sweep()).toBe(0);
+    });
+
+    it("has one unrecorded charge where its process has died, also with nothing in the last", async () => {
+      const [key, id, log] = [await newKey(), callId(), logAt()];
+      await charge(id, key, [40, 30, 0], true);
+      await compareAnew();
+      await log.sweep();
+      expect(await log.list({ key }), "the call goes on").toEqual([]);
+      await storeAt(place).store.settle(holdOf(id, 3), { used: 0, certainty: "exact" });
+      await compareAnew();
+      expect(await log.sweep()).toBeGreaterThan(0);
+      expect(await log.list({ key })).toMatchObject([{ requestId: id, outcome: "unrecorded", units: 70 }]);
+      const silent = callId();
+      await charge(silent, key, [40, 0]);
+      // Only the last hold is new since the last comparison.
+      await sql`UPDATE ${sql.table(`${place.prefix}holds`)} SET resolved_at = 1 WHERE id = ${silent}`.execute(place.db);
+      await sql`UPDATE ${sql.table(`${place.prefix}usage_mark`)} SET at = 1`.execute(place.db);
+      await log.sweep();
+      expect(await log.find(silent)).toMatchObject({ outcome: "unrecorded", units: 40 });
+    });
+
+    it("leaves the units of its record where another hold is in a block", async () => {
+      const [key, id, log] = [await newKey(), callId(), logAt()];
+      const { store } = storeAt(place);
+      await store.reserve({ id: holdOf(id, 2), keyId: key, atLeast: 1, atMost: 500, leaseMs: 60_000 });
+      await store.settle(holdOf(id, 2), { used: 30, certainty: "exact" });
+      log.onCall(recordOf(id, { key: keyOf(key), units: 70, holds: 2 }));
+      await log.onCall.flush();
+      await compareAnew();
+      await log.sweep();
+      expect(await log.find(id)).toMatchObject({ units: 70 });
+    });
   });
 
   it("puts a call into the period and the local day of the budget that is charged", async () => {
