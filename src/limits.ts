@@ -55,9 +55,12 @@ export interface Limits {
    * call.
    */
   readonly maxKnownBodyBytes: number;
-  /** A body with more bytes than this is parsed only if the key has quota left. The store is asked while the body is read. */
+  /**
+   * A body with more bytes than this is parsed only if the key has quota left, or the price has, or may have, free models. The store is asked
+   * while the body is read.
+   */
   readonly mediumBodyBytes: number;
-  /** A body with more bytes than this is read only if the key has quota left. */
+  /** A body with more bytes than this is read only if the key has quota left, or the price has free models. */
   readonly largeBodyBytes: number;
   /** Longest pause while a body arrives, in milliseconds: 504. A body that has stopped arriving takes room from other bodies. */
   readonly bodyStallMs: number;

@@ -176,7 +176,7 @@ export interface KeptDocuments {
 export interface DocumentsCall {
   readonly limits: Limits;
   readonly isEnded: boolean;
-  /** True for a call that costs nothing, such as a read or a cancellation: the response itself may hold all quota. */
+  /** True for a call that costs nothing, or may: a read, a cancellation (the response itself may hold all quota), or a free model's answer. */
   readonly isFree: boolean;
   /** Books memory of the call's key. */
   lease(): BodyLease;

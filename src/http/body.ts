@@ -105,7 +105,7 @@ export const readBefore = (): GatewayError =>
 /** The terms under which a body is read. */
 export interface BodyIntake {
   /** Books the bytes as they come. */
-  readonly lease: BodyLease;
+  readonly lease: Pick<BodyLease, "take">;
   /** The call whose body it is. */
   readonly call: {
     /** Ends the reading with its reason, even while the client sends nothing. Created when it is read: only for large bodies. */

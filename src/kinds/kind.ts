@@ -171,6 +171,8 @@ export interface KindModule<
   readonly input?: InputCounter<Request>;
   /** Tells whether a price depends on the upstream that answers. Otherwise the backend is not asked for its upstreams. */
   isPricedByUpstream(prices: HostPrices): boolean;
+  /** Tells whether some requests may cost nothing. Missing, or undefined, where nobody knows. */
+  hasFreeModels?(prices: HostPrices): boolean | undefined;
   /** Returns other names of the requested model. Default: none. */
   names?(endpoint: Needs, request: Request): ModelNames;
   /** Holds the request to the limits of its model, if they are listed. Throws `invalid_request` for a request that asks for more. */

@@ -459,35 +459,76 @@ export interface ReadBody {
 }
 
 /**
+ * Tells whether a call of an endpoint may cost nothing, whatever its key has; undefined where nobody knows before the request is decoded.
+ * Token counts and the like cost nothing, but they are no reason to read a body for a key without quota.
+ */
+const mayBeFree = ({ services }: Call, { kind }: Endpoint): boolean | undefined =>
+  typeof kind === "string" ? false : kind.hasFreeModels?.(services.prices);
+
+/**
  * Reads the body: a JSON text or a form.
  *
  * A large body, or a body of unknown length, is read only for a key that has quota left: throws `quota_exhausted` or `quota_held`. For a
  * medium body, and for any body of a key that had no quota left a moment ago, the store is asked while the body is read.
+ *
+ * A key without quota may call a free model, so none of this holds where the price has free models. Where the host does not say whether there
+ * are any, only a large body needs quota. The reservation refuses all others.
  */
 export async function readBody(call: Call, endpoint: Endpoint, key: ApiKey): Promise<ReadBody> {
   const { limits, request, services } = call;
-  let solvency: Promise<void> | undefined;
-  if (!key.unlimited) {
-    const bytes = declaredBytes(request.headers) ?? Number.POSITIVE_INFINITY;
-    // Token counts are free, also for a key with no quota left, as long as they are little work.
-    if (
-      bytes > Math.min(limits.mediumBodyBytes, limits.largeBodyBytes) ||
-      (endpoint.kind !== "query" && services.exhausted.has(key.id))
-    )
-      solvency = assertSolvent(call, key);
-    if (bytes > limits.largeBodyBytes) await solvency;
-    // The failure is met after the body was read.
-    else solvency?.catch(() => {});
-  }
   const lease = services.bodies.lease(key.id);
   call.defer(() => lease[Symbol.dispose]());
   call.json.booking = lease;
-  const intake = { lease, call };
+  let solvency: Promise<void> | undefined;
+  let metered: Solvency | undefined;
+  const isFree = key.unlimited || mayBeFree(call, endpoint);
+  if (isFree !== true) {
+    const declared = declaredBytes(request.headers);
+    const bytes = declared ?? Number.POSITIVE_INFINITY;
+    const isLarge = bytes > limits.largeBodyBytes;
+    // Token counts are free, also for a key with no quota left, as long as they are little work.
+    const isAsked = bytes > limits.mediumBodyBytes || (endpoint.kind !== "query" && services.exhausted.has(key.id));
+    if (isFree === undefined && declared === undefined) metered = new Solvency(call, key, lease);
+    else if (isLarge) await assertSolvent(call, key);
+    else if (isAsked && isFree === false) {
+      solvency = assertSolvent(call, key);
+      // The failure is met after the body was read.
+      solvency.catch(() => {});
+    }
+  }
+  const intake = { lease: metered ?? lease, call };
   const content = endpoint.readForm
     ? await endpoint.readForm(request, intake)
     : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
   call.assertLive();
-  return { content, solvency };
+  return { content, solvency: metered?.asked ?? solvency };
+}
+
+/** Asks for the balance of a key once its body of unknown length is large, and stops the reading when the key has no quota left. */
+class Solvency implements Pick<BodyLease, "take"> {
+  /** Undefined as long as the body is not large. Rejects like `assertSolvent`. */
+  asked: Promise<void> | undefined = undefined;
+  #refusal: { readonly error: unknown } | undefined = undefined;
+  #bytes = 0;
+  readonly #call: Call;
+  readonly #key: ApiKey;
+  readonly #lease: BodyLease;
+
+  constructor(call: Call, key: ApiKey, lease: BodyLease) {
+    this.#call = call;
+    this.#key = key;
+    this.#lease = lease;
+  }
+
+  take(bytes: number): void {
+    if (this.#refusal) throw this.#refusal.error;
+    this.#bytes += bytes;
+    if (this.#bytes > this.#call.limits.largeBodyBytes && !this.asked) {
+      this.asked = assertSolvent(this.#call, this.#key);
+      this.asked.catch((error: unknown) => void (this.#refusal = { error }));
+    }
+    this.#lease.take(bytes);
+  }
 }
 
 /** The first and the longest pause before a read for which the bodies of a key leave no room is refused, in milliseconds. */
@@ -526,7 +567,10 @@ export function documentsCallOf(call: Call, endpoint: Endpoint, key: ApiKey): Do
     get isEnded() {
       return call.isEnded;
     },
-    isFree: endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none"),
+    isFree:
+      endpoint.method !== "POST" ||
+      ("body" in endpoint && endpoint.body === "none") ||
+      mayBeFree(call, endpoint) === true,
     lease: () => services.bodies.lease(key.id),
     takeSoon: (lease, bytes) => takeSoon(call, lease, bytes),
     defer: (release) => call.defer(release),

@@ -181,8 +181,17 @@ export function priceTable(rows: PriceRows): TablePrices {
   const price: Price = (usage, model, _kind, upstream) => table.row(model, upstream).costOf(model, usage);
   const imagePrice: ImagePrice = ({ model, size, quality, upstream }) =>
     table.row(model, upstream).costOfPicture(model, size, quality);
-  return { price: Object.assign(price, named), imagePrice: Object.assign(imagePrice, named) };
+  const all = Object.values(rows);
+  return {
+    price: Object.assign(price, named, { hasFreeModels: all.some(hasFreeTokens) }),
+    imagePrice: Object.assign(imagePrice, named, { hasFreeModels: all.some(hasFreePictures) }),
+  };
 }
+
+const hasFreeTokens = ({ input, output, toolUses = {} }: ModelPrice): boolean =>
+  input === 0 && output === 0 && Object.values(toolUses).every((amount) => amount === 0);
+
+const hasFreePictures = ({ pictures = {} }: ModelPrice): boolean => Object.values(picturesOf(pictures)).includes(0);
 
 /** The upstream that may answer, with its own name of the model. */
 type Upstream = Parameters<Price>[3];

@@ -11,7 +11,7 @@ import type { ContentCollector, Cost, HookContent, InputCounter, KindCall, KindM
 import type { inTwoSteps } from "./compaction.ts";
 import { countInputTokens, estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
-import { affordable, chatAmounts, tokenPrice } from "./price.ts";
+import { affordable, chatAmounts, hasFreeModels, tokenPrice } from "./price.ts";
 import { limitBeside } from "./reasoning.ts";
 import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
 
@@ -46,6 +46,7 @@ export const chat: ChatKind = {
   },
 
   isPricedByUpstream: ({ price = tokenPrice }) => price !== tokenPrice,
+  hasFreeModels: ({ price }) => hasFreeModels(price),
 
   fit({ maxOutputTokensPaths: paths }, request, model) {
     const most = model?.maxOutputTokens;

@@ -26,10 +26,20 @@ export interface Price {
    * amounts are units.
    */
   readonly currency?: string;
+  /**
+   * True if some models cost nothing: a key or a budget that is used up may call them, with a body of any size. False if every call costs
+   * something: such a key is refused before its body is read or parsed. Default: unknown, so that such a key is refused early only with a
+   * body of more than `limits.largeBodyBytes`.
+   */
+  readonly hasFreeModels?: boolean;
 }
 
 /** The default price: one unit for each input token and each output token. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;
+
+/** Tells whether a price has models that cost nothing; undefined where the host does not say so. */
+export const hasFreeModels = (price: Price = tokenPrice): boolean | undefined =>
+  price === tokenPrice ? false : price.hasFreeModels;
 
 /** Returns the units of a usage, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
 export const charge = (price: Price, usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel): number =>

@@ -17,7 +17,7 @@ import { type Certainty, type NativeUsage, NO_USAGE, type Usage } from "../../mo
 import { shown } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { partsTokens } from "../chat/input-tokens.ts";
-import { charge, tokenPrice } from "../chat/price.ts";
+import { charge, hasFreeModels, tokenPrice } from "../chat/price.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
 import type { KindCall, KindModule } from "../kind.ts";
 import {
@@ -39,6 +39,7 @@ export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, Emb
   verb: "embed",
 
   isPricedByUpstream: ({ price = tokenPrice }) => price !== tokenPrice,
+  hasFreeModels: ({ price }) => hasFreeModels(price),
 
   cost(call, request, { model }) {
     const inputTokens = estimateTokens(request, call.countTokens, model?.maxInputTokens);

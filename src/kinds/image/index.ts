@@ -59,6 +59,8 @@ export const image: KindModule<ImageNeeds, ImageRequest, Published, ImageAnswerE
   counts: ["count"],
 
   isPricedByUpstream: ({ imagePrice = imagePriceTable }) => imagePrice !== imagePriceTable,
+  hasFreeModels: ({ imagePrice = imagePriceTable }) =>
+    imagePrice === imagePriceTable ? false : imagePrice.hasFreeModels,
 
   names: (endpoint, request) => ({ said: saidModel(request), aliases: endpoint.aliasesOf(request.model) }),
 

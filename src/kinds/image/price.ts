@@ -25,6 +25,8 @@ export interface ImagePrice {
   readonly models?: readonly string[];
   /** The currency, if a quota unit is a millionth of it, as in `Price`. Default: amounts are units. */
   readonly currency?: string;
+  /** Tells whether some images cost nothing, as in `Price`. Default: unknown. */
+  readonly hasFreeModels?: boolean;
 }
 
 /** The quota units of one image of medium or unknown quality, by model and size. */
