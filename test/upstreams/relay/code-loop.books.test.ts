@@ -21,7 +21,8 @@ import { MINUTE, opened, type Opened, type Setup, speaking, verbsOf } from "../.
 /** A turn of the upstream: the text that it says, and the code that it wants to run. Without counts, it tells none. */
 interface Turn {
   readonly text?: string;
-  readonly code?: string;
+  /** Null for a call without code. */
+  readonly code?: string | null;
   readonly input?: number;
   readonly output?: number;
   readonly reason?: string;
@@ -234,6 +235,14 @@ describe("the turns of code", () => {
     const left = 1_010 - 320 - ((second[0] ?? 0) - 1);
     expect([left > 0, left < 80, limitsOf(sent)]).toEqual([true, true, [100, left]]);
     expect(records[0]?.affordedOutputTokens).toBe(20 + left);
+  });
+
+  it("are held for as what the model's window takes, at most", async () => {
+    const { ask, asked } = stage([RUN, DONE], {
+      wrapped: (backend) => ({ ...backend, models: () => [{ id: "m", maxInputTokens: 350 }] }),
+    });
+    await (await ask()).text();
+    expect(asked.flatMap((one) => ("atMost" in one ? one.atMost : []))).toEqual([400, 350 + 80]);
   });
 
   it("are each priced by themselves", async () => {
@@ -456,6 +465,15 @@ describe("behind a route", () => {
     expect(sent.map(({ model }) => model)).toEqual(["large-1", "large-1"]);
     expect([...asked].toSorted()).toEqual(["m cheap", "m dear"]);
     expect(records).toMatchObject([{ units: 660, certainty: "exact" }]);
+  });
+
+  it("a turn is charged although it shows nothing: its call has no code", async () => {
+    const { ask, asked, ran, records } = stage([{ ...RUN, code: null }, DONE], {
+      wrapped: routed((backend) => ({ upstreams: [{ name: "only", backend }] })),
+    });
+    expect(await (await ask()).json()).toMatchObject({ candidates: [{ content: { parts: [{ text: "It is 8." }] } }] });
+    expect([ran, records[0]?.units, records[0]?.certainty]).toEqual([[], 660, "exact"]);
+    expect(asked.flatMap((one) => ("certainty" in one ? one.used : []))).toEqual([320, 340]);
   });
 
   it("the turns of an upstream that continues a broken answer have the rest of the output limit", async () => {
