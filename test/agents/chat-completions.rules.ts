@@ -17,7 +17,13 @@ const userPart = v.variant("type", [
   textPart,
   v.strictObject({ type: v.literal("image_url"), image_url: json }),
   v.strictObject({ type: v.literal("input_audio"), input_audio: json }),
-  v.strictObject({ type: v.literal("file"), file: json }),
+  v.strictObject({
+    type: v.literal("file"),
+    file: v.union([
+      v.strictObject({ file_id: v.string() }),
+      v.strictObject({ file_data: v.string(), filename: v.string() }),
+    ]),
+  }),
 ]);
 const callOf = ({ callFields = {} }: Profile) =>
   v.strictObject({
@@ -88,7 +94,7 @@ function requestOf(profile: Profile) {
     frequency_penalty: number,
     logprobs: flag,
     top_logprobs: number,
-    user: v.optional(v.string()),
+    user: v.optional(v.pipe(v.string(), v.maxLength(64))),
     safety_identifier: v.optional(v.string()),
     prompt_cache_key: v.optional(v.string()),
     metadata: v.nullish(json),

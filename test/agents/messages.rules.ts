@@ -73,7 +73,7 @@ const request = v.strictObject({
   max_tokens: v.pipe(v.number(), v.integer(), v.minValue(1)),
   messages: v.pipe(v.array(message), v.minLength(1)),
   system: v.optional(v.union([v.string(), v.array(text)])),
-  metadata: v.optional(v.strictObject({ user_id: v.nullish(v.string()) })),
+  metadata: v.optional(v.strictObject({ user_id: v.nullish(v.pipe(v.string(), v.maxLength(256))) })),
   stop_sequences: v.optional(v.array(v.string())),
   stream: v.optional(v.boolean()),
   temperature: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),

@@ -3,6 +3,7 @@
 import type { AnswerEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { isLonger } from "../../model/json.ts";
 import {
   type AnswerConversionTable,
   approximated,
@@ -16,7 +17,7 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
-import { OPENAI_ANSWERS } from "../shared/openai.ts";
+import { MAX_END_USER, OPENAI_ANSWERS, SHORT_END_USER } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
 const REASONING = dropped("Providers of this format take back only the reasoning that they have shown.");
@@ -64,6 +65,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   speech: approximated("The format has one voice, and neither a language nor several speakers."),
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
+  endUser: SHORT_END_USER,
 });
 
 /** The conversions for an upstream that gets the reasoning of others as text. */
@@ -88,7 +90,8 @@ const ADDED_LATER = [
 export function fieldsOf(request: ChatRequest): ConvertedFields {
   const fields = convertedFields(request, FORMAT);
   for (const field of ADDED_LATER) fields.delete(field);
-  const { speech = {}, modalities = [] } = request;
+  const { speech = {}, modalities = [], endUser = "" } = request;
+  if (!isLonger(endUser, MAX_END_USER)) fields.delete("endUser");
   const { voice, language, speakers } = speech;
   if (!modalities.includes("image")) fields.delete("modalities");
   if (voice !== undefined && modalities.includes("audio") && language === undefined && !speakers)

@@ -18,7 +18,7 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { decodeFile, decodePicture, decodeSound } from "../shared/openai.ts";
+import { decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
@@ -384,8 +384,10 @@ export class MessagesEncoder {
         return this.#drop("messages.document.url");
       case "file":
         return [...about, { type: "file", file: { file_id: source.id, ...filename } }];
-      case "base64":
-        return [...about, { type: "file", file: { file_data: dataUrl(source.mediaType, source.data), ...filename } }];
+      case "base64": {
+        const file_data = dataUrl(source.mediaType, source.data);
+        return [...about, { type: "file", file: { file_data, filename: title ?? NAMELESS_FILE } }];
+      }
       case "text":
       case "parts": {
         this.#fields.add("messages.document.text");

@@ -154,7 +154,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(effort !== undefined && { reasoning_effort: effort }),
     ...(modalities && encodeModalities(modalities, request)),
     ...(serviceTier !== undefined && { service_tier: serviceTier }),
-    ...(endUser !== undefined && { user: endUser }),
+    ...(endUser !== undefined && !fields.has("endUser") && { user: endUser }),
   };
   return { body, conversions: conversionsOf(request, options, fields) };
 }

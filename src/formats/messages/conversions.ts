@@ -11,6 +11,7 @@ import type {
   RedactedReasoningPart,
 } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
@@ -30,7 +31,7 @@ import {
 } from "../shared/conversions.ts";
 import { SERVICE_TIER } from "./answer.ts";
 import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
-import { isServiceTier, MAX_TEMPERATURE, sayableChoice } from "./request.ts";
+import { isServiceTier, MAX_END_USER, MAX_TEMPERATURE, sayableChoice } from "./request.ts";
 import { FORMAT } from "./routes.ts";
 import type { MessagesRequest } from "./schema.ts";
 
@@ -73,6 +74,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   frequencyPenalty: NO_PENALTIES,
   modalities: dropped("The format answers only in text."),
   serviceTier: dropped("The format has no tier of this name."),
+  endUser: dropped("The format accepts an identifier of at most 256 characters."),
 });
 
 /** The rules of fields that are not left out. The table has the rules of these fields where they are. */
@@ -99,13 +101,14 @@ export function conversionsOf(
   lost: ReadonlySet<ConvertedField>,
   { foreignReasoning }: CodecOptions,
 ): Conversion[] {
-  const { messages, system, temperature, topP, serviceTier, responseFormat, reasoning } = request;
+  const { messages, system, temperature, topP, serviceTier, responseFormat, reasoning, endUser = "" } = request;
   const fields = convertedFields(request, FORMAT);
   for (const field of CHECKED) fields.delete(field);
   if (body.messages.length === 0) fields.add("messages.none");
   if (temperature !== undefined && temperature > MAX_TEMPERATURE) fields.add("temperature");
   if (topP === 0) fields.add("topP");
   if (serviceTier !== undefined && isServiceTier(serviceTier)) fields.delete("serviceTier");
+  if (!isLonger(endUser, MAX_END_USER)) fields.delete("endUser");
   if (system.some(({ text }) => isBlank(text))) fields.add("messages.text");
   checkMessages(messages, foreignReasoning === "text", fields);
   sayableChoice(request, fields);

@@ -24,7 +24,7 @@ import type {
   ToolChoice,
 } from "../../model/chat-request.ts";
 import { derivedList } from "../../model/derived.ts";
-import { given } from "../../model/json.ts";
+import { given, isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
@@ -123,7 +123,7 @@ export function encodeRequest(
     ...(request.stream && { stream: true }),
     ...(toolChoice && { tool_choice: encodeToolChoice(toolChoice) }),
     ...given({ thinking, output_config }),
-    ...(endUser !== undefined && { metadata: { user_id: endUser } }),
+    ...(endUser !== undefined && !isLonger(endUser, MAX_END_USER) && { metadata: { user_id: endUser } }),
     ...(temperature !== undefined && { temperature: Math.min(temperature, MAX_TEMPERATURE) }),
     // A `topP` of 1 and a `topK` of 0 change nothing, and the format does not allow these values: leave them out.
     ...(topP !== undefined && topP < 1 && { top_p: topP === 0 ? LEAST_TOP_P : topP }),
@@ -249,6 +249,9 @@ export const MIN_BUDGET_TOKENS = 1024;
 
 /** The beta with which a budget may exceed the output limit: it then counts for a whole turn, with the thinking between its tool calls. */
 export const INTERLEAVED_THINKING = "interleaved-thinking-2025-05-14";
+
+/** The longest identifier of an end user, in characters (spec 2.6). */
+export const MAX_END_USER = 256;
 
 /** The highest temperature of the format (spec 2.6). */
 export const MAX_TEMPERATURE = 1;

@@ -18,7 +18,7 @@ import {
   listSignedAnswerConversions,
   rejected,
 } from "../shared/conversions.ts";
-import { OPENAI_ANSWERS } from "../shared/openai.ts";
+import { MAX_END_USER, OPENAI_ANSWERS, SHORT_END_USER } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
 const NO_MEDIA = rejected("The format accepts pictures, sounds and documents only from users.");
@@ -61,11 +61,8 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   modalities: dropped("The format answers in text."),
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
-  endUser: dropped("The format accepts an identifier of at most 64 characters."),
+  endUser: SHORT_END_USER,
 });
-
-/** The longest identifier of an end user that the official service accepts, in characters. */
-const MAX_END_USER = 64;
 
 /** The conversions for an upstream that gets the reasoning of others as text. */
 const TEXT_CONVERSIONS: ConversionTable = {

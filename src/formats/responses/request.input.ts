@@ -16,7 +16,7 @@ import type {
 import { isJsonObject, type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { decodeFile, decodePicture, decodeSound } from "../shared/openai.ts";
+import { decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import { type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
@@ -342,7 +342,7 @@ export class InputEncoder {
         return [...about, { type: "input_file", file_id: source.id, ...filename }];
       case "base64": {
         const file_data = dataUrl(source.mediaType, source.data);
-        return [...about, { type: "input_file", file_data, filename: title ?? "document.pdf" }];
+        return [...about, { type: "input_file", file_data, filename: title ?? NAMELESS_FILE }];
       }
       case "text":
       case "parts": {

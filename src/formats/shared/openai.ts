@@ -15,6 +15,7 @@ import {
   type AnswerConversionTable,
   approximated,
   COMMON_ANSWERS,
+  type ConversionRule,
   type ConvertedFields,
   dropped,
 } from "./conversions.ts";
@@ -98,6 +99,14 @@ export const decodeSound = ({ data, format }: { readonly data: string; readonly 
   kind: "audio",
   source: { type: "base64", mediaType: `audio/${format}`, data },
 });
+
+/** The longest identifier of an end user that OpenAI accepts, in characters. */
+export const MAX_END_USER = 64;
+
+export const SHORT_END_USER: ConversionRule = dropped("The format accepts an identifier of at most 64 characters.");
+
+/** The name of a file that has none. OpenAI refuses a file in the request without a name. */
+export const NAMELESS_FILE = "document.pdf";
 
 type WireFile = { readonly [field in "file_data" | "file_id" | "file_url" | "filename"]?: string | null | undefined };
 

@@ -21,6 +21,7 @@ import {
   conversionsOfWarnings,
   functionChoice,
   MIN_BUDGET,
+  takesUser,
   type Traits,
   traitsOf,
 } from "./conversions.ts";
@@ -210,8 +211,10 @@ function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools
 }
 
 /** Encodes the fields that only the provider's own options can express. */
-function providerOptionsOf(request: ChatRequest, { family, provider, version }: Traits): ProviderOptions {
-  const { toolChoice, endUser } = request;
+function providerOptionsOf(request: ChatRequest, traits: Traits): ProviderOptions {
+  const { family, provider, version } = traits;
+  const { toolChoice } = request;
+  const endUser = request.endUser !== undefined && takesUser(request.endUser, traits) ? request.endUser : undefined;
   const isSingle = toolChoice !== undefined && toolChoice.type !== "none" && !toolChoice.parallel;
   const options: Record<string, JsonObject> = {};
   switch (family) {

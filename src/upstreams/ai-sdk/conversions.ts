@@ -17,7 +17,7 @@ import {
 import { budgetWithin } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isJsonObject, isLonger } from "../../model/json.ts";
 import type { AiSdkModel, AiSdkOptions } from "./options.ts";
 import { type Signer, signerOf } from "./seals.ts";
 
@@ -103,7 +103,7 @@ const CONVERSIONS: ConversionTable = conversionTable({
   "responseFormat.strict": dropped("The provider decides how strictly it follows the schema."),
   modalities: dropped("The provider is asked only for text."),
   serviceTier: dropped("Only the host chooses the tier, by providerOptions."),
-  endUser: dropped("The provider has no field for the end user."),
+  endUser: dropped("The provider has no field for the end user, or takes only a shorter identifier."),
 });
 
 /** Fields that the checks below add for each part, or that the encoder of the prompt reports. */
@@ -121,12 +121,13 @@ const CHECKED_BY_PART = [
 
 /** Lists the conversions of a request, `rejected` ones included. */
 export function conversionsOf(request: ChatRequest, traits: Traits): Conversion[] {
-  const { messages, modalities } = request;
+  const { messages, modalities, endUser } = request;
   const fields = convertedFields(request);
   for (const field of CHECKED_BY_PART) fields.delete(field);
   for (const field of traits.supports) fields.delete(field);
   if (modalities?.includes("audio")) fields.add("modalities");
   functionChoice(request, fields);
+  if (endUser !== undefined && !takesUser(endUser, traits)) fields.add("endUser");
   for (const { parts } of messages)
     for (const part of parts) {
       if (part.type === "media" || part.type === "document") checkFile(part, traits, fields);
@@ -142,6 +143,13 @@ export function conversionsOf(request: ChatRequest, traits: Traits): Conversion[
   checkReasoning(request, traits, fields);
   return listConversions(CONVERSIONS, fields, request);
 }
+
+/** Tells whether a provider takes the identifier of an end user. */
+export const takesUser = (endUser: string, { family }: Traits): boolean =>
+  (family === "anthropic" || family === "openai") && !isLonger(endUser, MAX_END_USER[family]);
+
+/** The longest identifiers of end users that the vendors accept, in characters. */
+const MAX_END_USER = { anthropic: 256, openai: 64 } as const;
 
 /** Returns the choice that is left among the functions of a request, and adds the fields that it loses. */
 export function functionChoice(

@@ -291,6 +291,20 @@ describe("a request", () => {
       openai: { store: false },
     });
   });
+
+  it.each([
+    ["anthropic.messages", 256],
+    ["openai.responses", 64],
+  ])("names the end user to %s in at most %i characters, or not at all", async (provider, length) => {
+    for (const [endUser, told] of [
+      ["u".repeat(length), []],
+      ["u".repeat(length + 1), ["endUser: dropped"]],
+    ] as const) {
+      const { asked, conversions } = await askedWith({ endUser }, { provider });
+      expect(conversions).toEqual(told);
+      expect(JSON.stringify(asked).includes(endUser)).toBe(told.length === 0);
+    }
+  });
 });
 
 const endOf = async (finish: Part) => (await ask(fakeModel({ stream: [START, finish] }))).events.at(-1);

@@ -1,0 +1,84 @@
+/** Requests of official clients that an upstream of another format would refuse as they are: each is adapted, accepted, and told. */
+
+import { describe, expect, it } from "vitest";
+import { connectAnthropic, connectOpenAi } from "./clients.ts";
+import { type MakerName, relayedMaker, serveGateway } from "./stage.ts";
+import type { StrictUpstream } from "./strict.ts";
+
+interface Stage extends AsyncDisposable {
+  readonly upstream: StrictUpstream;
+  readonly url: string;
+}
+
+/** Serves a gateway before a strict upstream that always answers with a text. */
+async function before(name: MakerName): Promise<Stage> {
+  const maker = await relayedMaker(name, { script: () => ({ thought: "Hm.", text: "Yes.", calls: [] }) });
+  const gateway = await serveGateway(maker.backend);
+  return {
+    upstream: maker.upstream,
+    url: gateway.url,
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]();
+      await maker[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The fields that the answer tells to be changed or left out. */
+const toldIn = ({ headers }: Response): readonly string[] =>
+  ["approximated", "dropped"].flatMap((kind) => headers.get(`polygate-${kind}`)?.split(", ") ?? []);
+
+const TINY = { max_tokens: 99 } as const;
+const PDF = { type: "base64", media_type: "application/pdf", data: "JVBERi0=" } as const;
+
+describe("a document without a name", () => {
+  it("has one before chat completions, also in the result of a tool", async () => {
+    await using stage = await before("openai");
+    const document = { type: "document", source: PDF } as const;
+    await connectAnthropic(stage.url).messages.create({
+      ...TINY,
+      model: "openai",
+      messages: [
+        { role: "user", content: [document, { type: "text", text: "Read." }] },
+        { role: "assistant", content: [{ type: "tool_use", id: "a", name: "read", input: {} }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [document] }] },
+      ],
+    });
+    expect(stage.upstream.violations).toEqual([]);
+    expect(JSON.stringify(stage.upstream.requests).match(/"filename":"document\.pdf"/g)).toHaveLength(2);
+  });
+});
+
+describe("the identifier of an end user", () => {
+  it.each([
+    [64, []],
+    [65, ["endUser"]],
+  ])("of %i characters, before chat completions", async (length, told) => {
+    await using stage = await before("openai");
+    const { response } = await connectAnthropic(stage.url)
+      .messages.create({
+        ...TINY,
+        model: "openai",
+        messages: [{ role: "user", content: "Hi" }],
+        metadata: { user_id: "u".repeat(length) },
+      })
+      .withResponse();
+    expect(stage.upstream.violations).toEqual([]);
+    expect(toldIn(response)).toEqual(told);
+    expect(stage.upstream.requests[0]?.body["user"]).toEqual(told.length === 0 ? "u".repeat(length) : undefined);
+  });
+
+  it.each([
+    [256, []],
+    [257, ["endUser"]],
+  ])("of %i characters, before messages", async (length, told) => {
+    await using stage = await before("messages");
+    const user_id = "u".repeat(length);
+    const { response } = await connectOpenAi(stage.url)
+      .chat.completions.create({ model: "messages", messages: [{ role: "user", content: "Hi" }], user: user_id })
+      .withResponse();
+    expect(stage.upstream.violations).toEqual([]);
+    expect(toldIn(response)).toEqual(told);
+    expect(stage.upstream.requests[0]?.body["metadata"]).toEqual(told.length === 0 ? { user_id } : undefined);
+  });
+});
