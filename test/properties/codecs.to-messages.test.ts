@@ -56,6 +56,13 @@ const arrivingPart = (one: Part): Part | undefined => {
   return { ...without(plain, "name"), parts: texts.map((text) => ({ type: "text", text })) };
 };
 
+/** Texts and files follow the results of their turn. */
+const resultsFirst = (turn: ChatMessage): ChatMessage => ({
+  ...turn,
+  parts: turn.parts.toSorted((one, other) => Number(isResult(other)) - Number(isResult(one))),
+});
+const isResult = ({ type }: Part): boolean => type === "tool-result";
+
 function arriving(given: ChatRequest, conversions: readonly Conversion[]): object {
   const { toolChoice, responseFormat, reasoning, temperature, topP, ...others } = kept(given, conversions);
   const choice = toolChoice && without(toolChoice, "names");
@@ -65,7 +72,7 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
   );
   return {
     ...without(others as object, "candidateCount", "modalities", "speech"),
-    messages: turns(given.messages, arrivingPart),
+    messages: turns(given.messages.map(resultsFirst), arrivingPart),
     tools,
     ...(temperature !== undefined && { temperature: Math.min(1, temperature) }),
     // All that is likely at all is what the format takes by itself.

@@ -2,7 +2,7 @@
 
 import { CallIds, isBlank, sealed } from "../../formats/messages/request.messages.ts";
 import type { ConvertedField, ConvertedFields } from "../../formats/shared/conversions.ts";
-import { fenced, ToolIds } from "../../formats/shared/tools.ts";
+import { fenced, ToolIds, withResultsFirst } from "../../formats/shared/tools.ts";
 import { toBase64 } from "../../media/base64.ts";
 import type {
   CacheHint,
@@ -140,7 +140,7 @@ export class ConversationEncoder {
   /** Leaves out what Bedrock refuses, and messages without content then. Joins messages of one role that follow each other. */
   messages(turns: readonly ChatMessage[]): RequestMessage[] {
     const messages: { readonly role: RequestMessage["role"]; content: RequestBlock[] }[] = [];
-    for (const turn of turns) {
+    for (const turn of withResultsFirst(turns)) {
       const role = turn.role === "assistant" ? "assistant" : "user";
       if (role === "assistant") this.#ids.beginTurn();
       const content = this.#turn(sealed(turn.parts).flatMap((part) => this.#part(part, role)));

@@ -38,7 +38,6 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.document.context": approximated("The context of a document is sent as text."),
   "messages.tool-call.id": emulated("A short id replaces an id that is too long for the format."),
   "messages.tool-call.order": approximated("Tool calls follow the other parts of their turn."),
-  "messages.tool-result.order": approximated("Tool results precede the other parts of their turn."),
   "messages.tool-result.media": approximated(
     "Pictures and documents of a tool result follow in a message of the user.",
   ),

@@ -21,7 +21,7 @@ import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
-import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
+import { argumentsIn, fenced, ToolIds, withResultsFirst } from "../shared/tools.ts";
 import {
   decodeReasoning,
   demandsSignatures,
@@ -184,7 +184,8 @@ export class MessagesEncoder {
   encode(system: readonly TextPart[], messages: readonly ChatMessage[]): CompletionMessage[] {
     const encoded: CompletionMessage[] = [];
     if (system.length > 0) encoded.push(this.#system({ role: "system", parts: system }));
-    for (const message of messages)
+    // The format demands results directly after their calls.
+    for (const message of withResultsFirst(messages))
       if (message.role === "user") this.#user(message, encoded);
       else encoded.push(message.role === "system" ? this.#system(message) : this.#assistant(message));
     return this.#withReasoning(encoded);
@@ -213,10 +214,7 @@ export class MessagesEncoder {
     return { role: "system", content: shortest(texts), ...(name !== undefined && { name }) };
   }
 
-  /**
-   * Encodes a turn of the user. Tool results come first, because the format demands them directly after their calls. Pictures and files
-   * of a result follow in a message of the user.
-   */
+  /** Encodes a turn of the user. Pictures and files of a result follow in a message of the user. */
   #user({ name, parts }: ChatMessage, encoded: CompletionMessage[]): void {
     const moved: UserContent[] = [];
     const said: UserContent[] = [];
@@ -233,7 +231,6 @@ export class MessagesEncoder {
         for (const content of this.#content(part)) said.push(content);
         continue;
       }
-      if (said.length > 0) this.#fields.add("messages.tool-result.order");
       hasResults = true;
       encoded.push(this.#result(part, moved));
     }

@@ -16,6 +16,7 @@ import type {
 import { given, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { readSignature, unwrapSeal } from "../shared/seal.ts";
+import { withResultsFirst } from "../shared/tools.ts";
 import { isPlaceholder } from "./reasoning.ts";
 import { FORMAT } from "./routes.ts";
 import type { AnswerPart } from "./schema.answer.ts";
@@ -85,7 +86,7 @@ export function encodeMessages(
   const names = new Map<string, string>();
   /** The ids of the calls of the newest turn that has any. */
   let calls: string[] = [];
-  const contents = messages.map(({ role, parts }): RequestContent => {
+  const contents = withResultsFirst(messages).map(({ role, parts }): RequestContent => {
     const called = parts.flatMap((part) => (part.type === "tool-call" ? part.id : []));
     if (called.length > 0) calls = called;
     // An id names the newest call before its result: some upstreams use an id again in each turn.

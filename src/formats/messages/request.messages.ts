@@ -18,7 +18,7 @@ import { given } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
-import { fenced, ToolIds } from "../shared/tools.ts";
+import { fenced, ToolIds, withResultsFirst } from "../shared/tools.ts";
 import { FORMAT } from "./routes.ts";
 import type { ImageBlock, ImageSource, RequestBlock, RequestMessage, TextBlock } from "./schema.ts";
 
@@ -91,7 +91,7 @@ export function encodeMessages(
 ): RequestMessage[] {
   const ids = new CallIds();
   const last = messages.at(-1);
-  const encoded = messages.map((message): RequestMessage => {
+  const encoded = withResultsFirst(messages).map((message): RequestMessage => {
     const { role, parts } = message;
     if (role === "assistant") ids.beginTurn();
     const blocks = sealed(parts).flatMap((part) => encodePart(part, ids, foreignReasoning));

@@ -37,6 +37,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.document.url": EXACT,
   "messages.document.context": approximated("The context of a document is sent as text."),
   "messages.role.system": EXACT,
+  "messages.tool-result.order": EXACT,
   "messages.tool-call.id": emulated("A short id replaces an id that is too long for the format."),
   "messages.reasoning.unsealed": dropped("The format accepts only reasoning that its provider has encrypted."),
   "messages.refusal": EXACT,

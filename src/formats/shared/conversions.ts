@@ -4,7 +4,7 @@ import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../
 import type { ChatRequest, JsonPart, Part, ProviderPart, Tool, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
-import { isHosted, isWebSearch } from "./tools.ts";
+import { hasLateResults, isHosted, isWebSearch } from "./tools.ts";
 
 /** A conversion that changes or loses something, with the reason as a short sentence. */
 interface Unsupported {
@@ -54,7 +54,7 @@ type Detail =
   | "messages.tool-call.id"
   /** A tool call that stands before other parts of its turn. */
   | "messages.tool-call.order"
-  /** A tool result that stands after other parts of its turn. */
+  /** A tool result that stands after a text or a file since its call. */
   | "messages.tool-result.order"
   /** The tool's name in a result, if it differs from the name in the call. */
   | "messages.tool-result.name"
@@ -125,7 +125,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "messages.tool-call.id": EXACT,
   "messages.tool-call.order": EXACT,
   "messages.tool-result": EXACT,
-  "messages.tool-result.order": EXACT,
+  "messages.tool-result.order": approximated("Tool results precede the other parts of their turn."),
   "messages.tool-result.name": dropped("Only the call names its tool."),
   "messages.tool-result.unasked": rejected("A tool result needs its call in the conversation."),
   "messages.tool-result.media": EXACT,
@@ -250,6 +250,7 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
       }
     }
   }
+  if (hasLateResults(messages)) fields.add("messages.tool-result.order");
   if (messages.at(-1)?.role === "assistant") fields.add("messages.prefill");
   return fields;
 }

@@ -2,7 +2,7 @@
 
 import { backendFailed, type GatewayError, invalidField } from "../../errors.ts";
 import type { FinishReason } from "../../model/chat-event.ts";
-import type { ProviderTool, Tool } from "../../model/chat-request.ts";
+import type { ChatMessage, Part, ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
   assertJsonBounds,
   isJsonObject,
@@ -147,6 +147,55 @@ export class ToolIds {
 }
 
 const replacementOf = (id: string, number: number): string => `call_${id.slice(-20).replaceAll(/\W/g, "_")}_${number}`;
+
+/**
+ * Tells whether a tool's result stands behind a text or a file since its call. Turns of the user and instructions between two turns of the
+ * assistant count as one turn, because upstreams join them.
+ */
+export function hasLateResults(messages: readonly ChatMessage[]): boolean {
+  let hasSaid = false;
+  for (const { role, parts } of messages)
+    if (role === "assistant") hasSaid = false;
+    else
+      for (const { type } of parts)
+        if (type !== "tool-result") hasSaid ||= type !== "provider";
+        else if (hasSaid) return true;
+  return false;
+}
+
+/**
+ * Returns the turns with the results of tools directly behind their calls, before all else that was said since: most vendors refuse any other
+ * order. Returns the same list if no result is late.
+ */
+export function withResultsFirst(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  if (!hasLateResults(messages)) return messages;
+  const turns: ChatMessage[] = [];
+  let said: ChatMessage[] = [];
+  for (const turn of messages) {
+    if (turn.role !== "assistant") said.push(turn);
+    else {
+      for (const one of resultsFirst(said)) turns.push(one);
+      turns.push(turn);
+      said = [];
+    }
+  }
+  return [...turns, ...resultsFirst(said)];
+}
+
+const isResult = ({ type }: Part): boolean => type === "tool-result";
+
+function resultsFirst(said: readonly ChatMessage[]): readonly ChatMessage[] {
+  if (!hasLateResults(said)) return said;
+  const results = said.flatMap(({ parts }) => parts.filter(isResult));
+  const others = said.flatMap((turn) => {
+    const parts = turn.parts.filter((part) => !isResult(part));
+    return parts.length > 0 ? { ...turn, parts } : [];
+  });
+  const [first, ...later] = others;
+  return first?.role === "user" && first.name === undefined
+    ? [{ ...first, parts: [...results, ...first.parts] }, ...later]
+    : [{ role: "user", parts: results }, ...others];
+}
 
 /** Writes code or its output as a Markdown code block. The fences are longer than any fence inside the text. */
 export function fenced(text: string, language: string): string {

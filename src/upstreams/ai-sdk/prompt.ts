@@ -1,6 +1,6 @@
 /** Encodes the turns of a request as a prompt of the providers' interface, with the metadata that a provider needs back. */
 
-import { fenced } from "../../formats/shared/tools.ts";
+import { fenced, withResultsFirst } from "../../formats/shared/tools.ts";
 import { toBase64 } from "../../media/base64.ts";
 import type {
   CacheHint,
@@ -83,7 +83,7 @@ export function encodePrompt(
   for (const part of system) writer.prompt.push({ role: "system", content: part.text, ...writer.options(part) });
   for (const message of messages)
     for (const part of message.parts) if (part.type === "tool-call") writer.toolNames.set(part.id, part.name);
-  for (const message of messages) writer.message(message);
+  for (const message of withResultsFirst(messages)) writer.message(message);
   return { prompt: writer.prompt, conversions: [...writer.conversions.values()] };
 }
 

@@ -8,7 +8,7 @@ const call = (id: string): Part => ({ type: "tool-call", id, name: "read", input
 const result = (callId: string): Part => ({ type: "tool-result", callId, parts: [{ type: "text", text: callId }] });
 const turn = (role: ChatMessage["role"], ...parts: Part[]): ChatMessage => ({ role, parts });
 
-it("sends results in the order of their calls, and leaves other parts at their places", () => {
+it("sends results in the order of their calls, before all other parts of their turn", () => {
   const contents = encodeMessages([
     turn("user", { type: "text", text: "Read." }),
     turn("assistant", call("a"), call("b"), call("c")),
@@ -17,5 +17,5 @@ it("sends results in the order of their calls, and leaves other parts at their p
     turn("user", result("a"), result("d")),
   ]);
   const sent = contents.map(({ parts }) => parts.map((part) => part.functionResponse?.id ?? part.text ?? "call"));
-  expect(sent).toEqual([["Read."], ["call", "call", "call"], ["a", "Go on.", "b", "c"], ["call", "call"], ["d", "a"]]);
+  expect(sent).toEqual([["Read."], ["call", "call", "call"], ["a", "b", "c", "Go on."], ["call", "call"], ["d", "a"]]);
 });

@@ -174,6 +174,19 @@ describe("a request", () => {
     }
   });
 
+  it("is told the results of tools before all else that was said since their calls", async () => {
+    const { asked, conversions } = await askedWith({
+      messages: [
+        { role: "assistant", parts: [{ type: "tool-call", id: "a", name: "t", input: {} }] },
+        { role: "user", parts: [{ type: "text", text: "Hurry." }] },
+        { role: "system", parts: [{ type: "text", text: "Be brief." }] },
+        { role: "user", parts: [{ type: "tool-result", callId: "a", parts: [{ type: "text", text: "done" }] }] },
+      ],
+    });
+    expect(asked?.prompt.map(({ role }) => role)).toEqual(["assistant", "tool", "user"]);
+    expect(conversions).toContain("messages.tool-result.order: approximated");
+  });
+
   it("reports what the model itself warns of", async () => {
     const warnings = [
       { type: "unsupported", feature: "topK", details: "no" },
