@@ -400,6 +400,8 @@ export interface ChatCodec {
    * models accept the signatures of each other.
    */
   readonly makerOf?: (model: string) => string;
+  /** Matches the names of tools that upstreams accept. The relay replaces other names in requests of other formats. Default: any name. */
+  readonly toolNames?: RegExp;
   /** Counts the tokens of a request; undefined for a format that cannot count. */
   readonly count?: CountCodec;
   /** Asks an upstream to compact a conversation; undefined for a format without compactions. */

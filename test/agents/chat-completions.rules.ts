@@ -64,6 +64,10 @@ function messageOf(profile: Profile) {
   ]);
 }
 
+const namedTool = v.strictObject({
+  type: v.literal("function"),
+  function: v.strictObject({ name: functionName }),
+});
 const tool = v.strictObject({
   type: v.literal("function"),
   function: v.strictObject({
@@ -107,7 +111,11 @@ function requestOf(profile: Profile) {
     tool_choice: v.optional(
       v.union([
         v.picklist(["none", "auto", "required"]),
-        v.strictObject({ type: v.literal("function"), function: v.strictObject({ name: v.string() }) }),
+        namedTool,
+        v.strictObject({
+          type: v.literal("allowed_tools"),
+          allowed_tools: v.strictObject({ mode: v.picklist(["auto", "required"]), tools: v.array(namedTool) }),
+        }),
       ]),
     ),
     parallel_tool_calls: v.optional(v.boolean()),

@@ -125,7 +125,12 @@ const requestSchema = v.strictObject({
   tool_choice: v.nullish(
     v.union([
       v.picklist(["none", "auto", "required"]),
-      v.strictObject({ type: v.literal("function"), name: v.string() }),
+      v.strictObject({ type: v.literal("function"), name: functionName }),
+      v.strictObject({
+        type: v.literal("allowed_tools"),
+        mode: v.picklist(["auto", "required"]),
+        tools: v.array(v.strictObject({ type: v.literal("function"), name: functionName })),
+      }),
     ]),
   ),
   parallel_tool_calls: flag,

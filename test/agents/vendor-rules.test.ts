@@ -1,8 +1,11 @@
 /** Requests of official clients that an upstream of another format would refuse as they are: each is adapted, accepted, and told. */
 
+import { type Content, FunctionCallingConfigMode, type GenerateContentResponse, GoogleGenAI } from "@google/genai";
 import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../../src/model/json.ts";
 import { connectAnthropic, connectOpenAi, responseTools } from "./clients.ts";
-import { type MakerName, relayedMaker, serveGateway } from "./stage.ts";
+import type { Script, Turn } from "./script.ts";
+import { KEY, type MakerName, relayedMaker, serveGateway } from "./stage.ts";
 import type { StrictUpstream } from "./strict.ts";
 
 interface Stage extends AsyncDisposable {
@@ -10,9 +13,9 @@ interface Stage extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves a gateway before a strict upstream that always answers with a text. */
-async function before(name: MakerName): Promise<Stage> {
-  const maker = await relayedMaker(name, { script: () => ({ thought: "Hm.", text: "Yes.", calls: [] }) });
+/** @param script The answers of the upstream. Default: always a text. */
+async function before(name: MakerName, script: Script = () => YES): Promise<Stage> {
+  const maker = await relayedMaker(name, { script });
   const gateway = await serveGateway(maker.backend);
   return {
     upstream: maker.upstream,
@@ -23,6 +26,14 @@ async function before(name: MakerName): Promise<Stage> {
     },
   };
 }
+
+const YES: Turn = { thought: "Hm.", text: "Yes.", calls: [] };
+
+/** Calls all tools, in two answers. The third is a text. */
+const callAll: Script = ({ tools, steps }) =>
+  steps === 2
+    ? YES
+    : { ...YES, calls: tools.map(({ name }): { name: string; args: JsonObject } => ({ name, args: {} })) };
 
 /** The fields that the answer tells to be changed or left out. */
 const toldIn = ({ headers }: Response): readonly string[] =>
@@ -137,5 +148,97 @@ describe("a text between a call and its result", () => {
       { role: "tool", content: "High." },
       { role: "user", content: "Hurry." },
     ]);
+  });
+});
+
+describe("the names of tools", () => {
+  const parameters = { type: "object", properties: {} } as const;
+  const LONG = `read_${"x".repeat(60)}_${"y".repeat(60)}`;
+
+  /** What a client gets in an answer: the names of its calls. The history of the client has the answer and the results then. */
+  interface Asker {
+    ask(isStreamed: boolean): Promise<readonly string[]>;
+  }
+
+  const asGoogle = (url: string, model: string, names: readonly string[]): Asker => {
+    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
+    const contents: Content[] = [{ role: "user", parts: [{ text: "Call." }] }];
+    const functionCallingConfig = { mode: FunctionCallingConfigMode.ANY, allowedFunctionNames: [...names] };
+    return {
+      async ask(isStreamed) {
+        const tools = [{ functionDeclarations: names.map((name) => ({ name, parametersJsonSchema: parameters })) }];
+        const asked = { model, contents, config: { tools, toolConfig: { functionCallingConfig } } };
+        const chunks: GenerateContentResponse[] = [];
+        if (isStreamed) for await (const chunk of await client.models.generateContentStream(asked)) chunks.push(chunk);
+        else chunks.push(await client.models.generateContent(asked));
+        const parts = chunks.flatMap(({ candidates }) => candidates?.[0]?.content?.parts ?? []);
+        const calls = parts.flatMap(({ functionCall }) => functionCall ?? []);
+        contents.push(
+          { role: "model", parts },
+          {
+            role: "user",
+            parts: calls.map(({ id = "", name = "" }) => ({ functionResponse: { id, name, response: {} } })),
+          },
+        );
+        return calls.map(({ name = "" }) => name);
+      },
+    };
+  };
+
+  const asAnthropic = (url: string, model: string, names: readonly string[]): Asker => {
+    const { messages: endpoint } = connectAnthropic(url);
+    const messages: Parameters<typeof endpoint.create>[0]["messages"] = [{ role: "user", content: "Call." }];
+    return {
+      async ask(isStreamed) {
+        const tools = names.map((name) => ({ name, input_schema: parameters }));
+        const asked = { ...TINY, model, messages, tools };
+        const { content } = await (isStreamed ? endpoint.stream(asked).finalMessage() : endpoint.create(asked));
+        const calls = content.flatMap((block) => (block.type === "tool_use" ? block : []));
+        const results = calls.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content: "Done." }) as const);
+        messages.push({ role: "assistant", content }, { role: "user", content: results });
+        return calls.map(({ name }) => name);
+      },
+    };
+  };
+
+  const asOpenAi = (url: string, model: string, names: readonly string[]): Asker => {
+    const { completions } = connectOpenAi(url).chat;
+    const messages: Parameters<typeof completions.create>[0]["messages"] = [{ role: "user", content: "Call." }];
+    return {
+      async ask(isStreamed) {
+        const tools = names.map((name) => ({ type: "function", function: { name, parameters } }) as const);
+        const asked = { model, messages, tools };
+        const { choices } = await (isStreamed
+          ? completions.stream(asked).finalChatCompletion()
+          : completions.create(asked));
+        const { tool_calls: calls = [], content = null } = choices[0]?.message ?? {};
+        messages.push(
+          { role: "assistant", content, tool_calls: calls },
+          ...calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "Done." }) as const),
+        );
+        return calls.map((call) => (call.type === "function" ? call.function.name : ""));
+      },
+    };
+  };
+
+  const OPEN = { Google: asGoogle, Anthropic: asAnthropic, OpenAI: asOpenAi };
+
+  it.each<[vendor: keyof typeof OPEN, name: MakerName, names: readonly string[]]>([
+    ["Google", "openai", ["srv.tides:now", "srv_tides_now", LONG, `${LONG}z`]],
+    ["Google", "messages", ["srv.tides:now", "srv.tides.now", LONG]],
+    ["Google", "responses", ["web.search", "code.interpreter", LONG]],
+    ["Google", "converse", ["srv.tides:now", LONG]],
+    ["Anthropic", "openai", [LONG, LONG.replace("_x", "_z"), "plain"]],
+    ["Anthropic", "generate-content", ["3d-render", "_3d-render", LONG]],
+    ["OpenAI", "generate-content", ["3d-render", "plain"]],
+  ])("of a client of %s before %s", async (vendor, name, names) => {
+    for (const isStreamed of [false, true]) {
+      await using stage = await before(name, callAll);
+      const asker = OPEN[vendor](stage.url, name, names);
+      // The upstream checks the history, with its own signatures of the calls.
+      for (const expected of [names, names, []]) expect(await asker.ask(isStreamed)).toEqual(expected);
+      expect(stage.upstream.violations).toEqual([]);
+      expect(stage.upstream.requests).toHaveLength(3);
+    }
   });
 });

@@ -2,6 +2,7 @@
 
 import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
 import type { ConvertedFields } from "../../formats/shared/conversions.ts";
+import { TOOL_NAMES } from "../../formats/shared/tool-names.ts";
 import { AWS_STREAM, decodeAwsError } from "../aws-stream.ts";
 import { ConverseDecoder } from "./answer.decode.ts";
 import { conversionsOf } from "./conversions.ts";
@@ -22,6 +23,7 @@ export function converseCodec(options: CodecOptions, host: HostFields): ChatCode
   };
   return {
     format: FORMAT,
+    toolNames: TOOL_NAMES,
     encodeRequest: encode,
     answerDecoder: (limits, model = "") => new ConverseDecoder(limits, model),
     makerOf,

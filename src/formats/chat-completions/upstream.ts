@@ -2,6 +2,7 @@
 
 import type { JsonObject } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions } from "../format.ts";
+import { TOOL_NAMES } from "../shared/tool-names.ts";
 import { CompletionDecoder, decodeError } from "./answer.decode.ts";
 import { encodeRequest, overlaidRequest } from "./request.ts";
 import { FORMAT } from "./routes.ts";
@@ -9,6 +10,7 @@ import { FORMAT } from "./routes.ts";
 /** Makes the codec for upstreams that speak this format: OpenAI, most other providers, local servers. */
 export const chatCompletionsCodec = (options: CodecOptions = {}): ChatCodec => ({
   format: FORMAT,
+  toolNames: TOOL_NAMES,
   encodeRequest(request) {
     const { body, conversions } =
       request.native?.format === FORMAT

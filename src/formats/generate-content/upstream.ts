@@ -5,6 +5,7 @@ import type { ChatRequest, NativeRequest } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions, EmbeddingCodec } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
+import { GOOGLE_TOOL_NAMES } from "../shared/tool-names.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
 import { conversionsOf, removedFrom } from "./conversions.ts";
 import { decodeEmbedAnswer, embedConversionsOf, encodeEmbedRequest, maxEmbedInputs } from "./embed.ts";
@@ -32,6 +33,7 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
   };
   return {
     format: FORMAT,
+    toolNames: GOOGLE_TOOL_NAMES,
     runsCode: true,
     encodeRequest: encode,
     answerDecoder: (limits) => new GenerateContentDecoder(limits),

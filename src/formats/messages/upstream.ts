@@ -12,6 +12,7 @@ import type { ChatCodec, CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { limitHeaders } from "../shared/errors.decode.ts";
 import { unwrapSeal } from "../shared/seal.ts";
+import { CLAUDE_TOOL_NAMES } from "../shared/tool-names.ts";
 import { MessagesDecoder } from "./answer.decode.ts";
 import { conversionsOf, toldOf } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
@@ -46,6 +47,7 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
   };
   return {
     format: FORMAT,
+    toolNames: CLAUDE_TOOL_NAMES,
     encodeRequest: encode,
     answerDecoder: (limits) => new MessagesDecoder(limits),
     answerFields: /^(?:content|message|content_block)$/,

@@ -6,6 +6,7 @@ import type { ChatEvent, NativeEvent } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { ChatCodec, CodecOptions, AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, limitHeaders, retryAfterOf } from "../shared/errors.decode.ts";
+import { TOOL_NAMES } from "../shared/tool-names.ts";
 import { lostUsage, parseAnswerObject } from "../shared/upstream.ts";
 import { ResponseDecoder, decodeUsage, usageIn } from "./answer.decode.ts";
 import { COMPACT_FORMAT } from "./compaction.keys.ts";
@@ -23,6 +24,7 @@ export function responsesCodec(options: CodecOptions = {}): ChatCodec {
   };
   return {
     format: FORMAT,
+    toolNames: TOOL_NAMES,
     runsCode: true,
     encodeRequest: encode,
     answerDecoder: (limits) => new ResponseDecoder(limits),

@@ -64,6 +64,7 @@ type Detail =
   | "messages.tool-result.isError"
   | "messages.tool-result.text"
   | "messages.tool-result.json"
+  | "tools.function.name"
   | "tools.function.strict"
   /** The grammar of a tool whose input is a text. */
   | "tools.function.custom"
@@ -105,6 +106,11 @@ type OwnField =
   | "modalities"
   | "serviceTier";
 
+/** The rule for a tool whose name the upstream does not accept. */
+export const RENAMED_TOOL: Unsupported = emulated(
+  "The gateway replaces a name that the upstream does not accept, and restores it in the answer.",
+);
+
 /** The rules that most formats share. A format's own table overrides the rules that differ in that format. */
 const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>> = {
   model: EXACT,
@@ -145,6 +151,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   system: EXACT,
   tools: EXACT,
   "tools.function": EXACT,
+  "tools.function.name": RENAMED_TOOL,
   "tools.function.strict": EXACT,
   "tools.function.custom": approximated("The input of the tool is an argument, and follows no grammar."),
   "tools.hosted": dropped("No upstream of this format runs the tool."),

@@ -6,6 +6,7 @@
 import { backendError, backendFailed } from "../../errors.ts";
 import { approximated, dropped, withLostResults } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
+import { toolNamesFor } from "../../formats/shared/tool-names.ts";
 import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type Reasoning } from "../../model/chat-request.ts";
@@ -58,12 +59,17 @@ export async function* askChat(
     const traits = traitsOf(model, urls, settings);
     const { maker } = traits.signer;
     const asked = memory.restored(context.key.id, withLostResults(request), maker);
-    const { options, conversions } = encodeCall(asked, traits, providerOptions);
+    const names = toolNamesFor(asked, traits.toolNames);
+    const encoded = encodeCall(names ? names.inRequest(asked) : asked, traits, providerOptions);
+    const { options } = encoded;
+    const conversions = names ? [...encoded.conversions, names.conversion] : encoded.conversions;
     // Report first: this may refuse the request, before the model is called.
     reportConversions(conversions, context, strict);
     const report = (warnings: unknown): void =>
       reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
     const remember = memory.recorder(context.key.id, maker);
+    const told = (events: readonly ChatEvent[]): readonly ChatEvent[] =>
+      remembered(names ? events.map((event) => names.inAnswer(event)) : events, remember);
     const decoder = new ModelAnswerDecoder(traits, showModel ? undefined : request.model, rules);
     let rest: Iterable<ChatEvent> = [];
     context.reportUnread?.(() => rest);
@@ -75,7 +81,7 @@ export async function* askChat(
       const answer = await call.wait(callable.doGenerate(callOptions));
       if (!isJsonObject(answer)) throw backendFailed("The model backend's answer is none.");
       report(answer["warnings"]);
-      rest = remembered(decoder.answer(answer), remember).values();
+      rest = told(decoder.answer(answer)).values();
       yield* rest;
       return;
     }
@@ -89,7 +95,7 @@ export async function* askChat(
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
-      else yield* (rest = remembered(decoder.part(value), remember).values());
+      else yield* (rest = told(decoder.part(value)).values());
       if (count % PARTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {

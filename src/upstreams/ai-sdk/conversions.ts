@@ -14,6 +14,7 @@ import {
   listConversions,
   rejected,
 } from "../../formats/shared/conversions.ts";
+import { CLAUDE_TOOL_NAMES, GOOGLE_TOOL_NAMES, TOOL_NAMES } from "../../formats/shared/tool-names.ts";
 import { budgetWithin } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -29,6 +30,8 @@ export interface Traits {
   readonly family: "anthropic" | "google" | "openai" | undefined;
   /** The fields that this model supports although `CONVERSIONS` does not, mostly through the provider's own options. */
   readonly supports: ReadonlySet<ConvertedField>;
+  /** Matches the names of tools that the provider accepts. */
+  readonly toolNames: RegExp;
   /** The addresses that the model itself can fetch: lists of patterns by media type. The gateway never fetches a caller's address. */
   readonly urls: unknown;
   readonly signer: Signer;
@@ -78,7 +81,8 @@ export function traitsOf(
   const isKnown = signer.maker === "messages" && isClaude(model.modelId);
   const known = isKnown ? claudeNamed(model.modelId).control : undefined;
   const control = reasoning?.(model.modelId) ?? known;
-  return { version, provider, family, supports, urls, signer, takesUnsigned, foreignReasoning, control };
+  const toolNames = family === "anthropic" ? CLAUDE_TOOL_NAMES : family === "google" ? GOOGLE_TOOL_NAMES : TOOL_NAMES;
+  return { version, provider, family, supports, toolNames, urls, signer, takesUnsigned, foreignReasoning, control };
 }
 
 /** The rules for a model of an unknown provider. `Traits.supports` lists the fields that known providers also support. */

@@ -6,6 +6,7 @@ import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
 import { MAX_JOINED_CHARS } from "../../formats/shared/frame-shape.ts";
 import { wholeOf, type LazyCodec } from "../../formats/shared/lazy.ts";
+import { type ToolNames, toolNamesFor } from "../../formats/shared/tool-names.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import { type ChatEvent, type NativeEvent, type NativeFrame, noteRun, textOfRun } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type WireObject } from "../../model/chat-request.ts";
@@ -66,7 +67,9 @@ export function chatRelay(
       const codec = await wholeOf(given);
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
       const known = restored(memory, codec, asked, call);
-      return countTokens(upstream, codec, known, call, upstream.failuresFor(asked.model, request.model));
+      const names = ownBody(request, codec) ? undefined : toolNamesFor(known, codec.toolNames);
+      const counted = names ? names.inRequest(known) : known;
+      return countTokens(upstream, codec, counted, call, upstream.failuresFor(asked.model, request.model));
     },
   };
 }
@@ -111,14 +114,15 @@ async function relayedChat(
   call: TurnContext,
 ): Promise<RelayedCall<ChatEvent, ChatEvent>> {
   const model = upstream.modelName(request.model);
-  const asked = restored(memory, codec, permitted(options, { ...request, model }), call);
-  const { conversions, body, path, headers } = codec.encodeRequest(asked);
-  reportConversions(conversions, call, options.strict ?? false);
+  const own = ownBody(request, codec);
+  const known = restored(memory, codec, permitted(options, { ...request, model }), call);
+  const names = own ? undefined : toolNamesFor(known, codec.toolNames);
+  const { conversions, body, path, headers } = codec.encodeRequest(names ? names.inRequest(known) : known);
+  reportConversions(names ? [...conversions, names.conversion] : conversions, call, options.strict ?? false);
   // Encoding and serialising a long conversation take milliseconds each. Give the event loop a turn in between, to serve other calls.
   if (isLong(request)) await nextIteration();
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
-  const own = ownBody(request, codec);
   const remember = memory.recorder(call.key.id, makerIn(codec, model));
   let rest: Iterable<ChatEvent> = [];
   return {
@@ -139,7 +143,8 @@ async function relayedChat(
         if (known.type === "finish") finished.add(known.candidate ?? 0);
       return finished.size >= (request.candidateCount ?? 1);
     },
-    handOn(events, _exchange, observation) {
+    handOn(decoded, _exchange, observation) {
+      const events = names ? withOwnNames(decoded, names, request) : decoded;
       observation?.onChatEvents(events);
       if (remember) for (const event of events) remember(event);
       const pieces = joined(request.stream ? withoutBody(events, request, codec) : events);
@@ -148,6 +153,15 @@ async function relayedChat(
     },
     unread: (more) => [...rest, ...more],
   };
+}
+
+/**
+ * Restores the names of tools in an answer. Where a hook has removed the caller's body, the caller may speak the upstream's format: it then
+ * gets the neutral events, because the frames have the replacements.
+ */
+function withOwnNames(events: readonly ChatEvent[], names: ToolNames, { native }: ChatRequest): readonly ChatEvent[] {
+  const shown = native ? events : events.flatMap((event) => (event.type === "native" ? event.events : event));
+  return shown.map((event) => names.inAnswer(event));
 }
 
 /** Removes the caller's version and beta features from a request, unless the host permits them. */

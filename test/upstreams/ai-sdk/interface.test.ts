@@ -187,6 +187,23 @@ describe("a request", () => {
     expect(conversions).toContain("messages.tool-result.order: approximated");
   });
 
+  it.each([
+    ["anthropic.messages", "x".repeat(100), "srv.tool", "srv_tool"],
+    ["google.generative-ai", "srv.tool", "3d", "_3d"],
+    ["mistral.chat", "x".repeat(64), "srv.tool", "srv_tool"],
+  ])("has the names of tools that %s accepts, and its answer has the caller's", async (provider, fits, odd, sent) => {
+    const request = { tools: [fits, odd].map((name) => ({ type: "function", name, inputSchema: {} }) as const) };
+    const called = { type: "tool-call", toolCallId: "a", toolName: sent, input: "{}" };
+    const model = fakeModel({ provider, stream: [START, called, FINISH] });
+    const { events, conversions } = await ask(model, request);
+    expect(model.asked[0]).toMatchObject({ tools: [{ name: fits }, { name: sent }] });
+    expect(conversions.map(({ field }) => field)).toEqual(["tools.function.name"]);
+    expect(events).toContainEqual(expect.objectContaining({ type: "tool-call-start", name: odd }));
+    const answer = () => ({ content: [called], finishReason: "tool-calls", usage: USAGE });
+    const whole = await ask(fakeModel({ provider, answer }), { ...request, stream: false });
+    expect(whole.events).toContainEqual(expect.objectContaining({ name: odd }));
+  });
+
   it("reports what the model itself warns of", async () => {
     const warnings = [
       { type: "unsupported", feature: "topK", details: "no" },
