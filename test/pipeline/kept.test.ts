@@ -70,6 +70,38 @@ describe("a response", () => {
     }
   });
 
+  it("has items of its input with a status and with the detail of pictures, also in a conversation", async () => {
+    const { create, ask } = keeping();
+    const picture = { type: "input_image", file_id: "file-1" };
+    const input = [
+      { role: "user", content: [picture, { ...picture, detail: "low" }] },
+      { type: "function_call", call_id: "a", name: "look", arguments: "{}" },
+      { type: "function_call_output", call_id: "a", output: [picture] },
+      { type: "custom_tool_call", call_id: "b", name: "tell", input: "x" },
+      { type: "custom_tool_call_output", call_id: "b", output: "y" },
+      { type: "shell_call", call_id: "c", action: { commands: ["ls"] }, status: "incomplete" },
+      { type: "shell_call_output", call_id: "c", output: [], status: null },
+      { type: "computer_call_output", call_id: "d", output: { type: "computer_screenshot", file_id: "f" } },
+      { type: "reasoning", summary: [], encrypted_content: "abc" },
+    ];
+    const status = "completed";
+    const shown = [
+      { content: [{ ...picture, detail: "auto" }, { detail: "low" }] },
+      { status },
+      { status, output: [{ ...picture, detail: "auto" }] },
+      { status },
+      { status, output: "y" },
+      { status: "incomplete" },
+      { status, output: [] },
+      { status, output: { file_id: "f" } },
+      expect.not.objectContaining({ status }),
+    ];
+    const { body } = await create({ input });
+    expect((await ask(`responses/${body.id}/input_items?order=asc`)).body.data).toMatchObject(shown);
+    const { id } = (await ask("conversations", { method: "POST", body: JSON.stringify({ items: input }) })).body;
+    expect((await ask(`conversations/${id}/items?order=asc`)).body.data).toMatchObject(shown);
+  });
+
   it("is not kept where its caller says so", async () => {
     const { create, ask, kept } = keeping();
     const { body } = await create({ input: "a", store: false });

@@ -8,6 +8,7 @@ import {
   JsonLimitError,
   type JsonLimits,
   type JsonObject,
+  type JsonValue,
   parseJson,
 } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";
@@ -602,6 +603,27 @@ const PREFIXES: Readonly<Record<string, string>> = {
  */
 const STORABLE = /^[\u0021-\u007e]{1,128}$/;
 
+/** The items beside messages that have a status when they are shown, and that callers send without one. */
+const WITH_STATUS: ReadonlySet<JsonValue> = new Set([
+  "function_call",
+  "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
+  "shell_call",
+  "shell_call_output",
+  "computer_call_output",
+]);
+
+/** Returns the content of a message or of a result as it is shown: each picture has a detail. */
+const shownContent = (content: JsonValue): JsonValue =>
+  Array.isArray(content)
+    ? content.map((part) =>
+        isJsonObject(part) && part["type"] === "input_image" && part["detail"] == null
+          ? { ...part, detail: "auto" }
+          : part,
+      )
+    : content;
+
 /**
  * Returns an item as it is kept and shown: with an id, a status, and its content as a list of parts. A reference stays as it is.
  *
@@ -613,13 +635,20 @@ export function keptItem(item: JsonObject, base: string, index: number): JsonObj
   const known = typeof id === "string" && STORABLE.test(id) ? id : undefined;
   const prefix = PREFIXES[textIn(type)] ?? "item";
   const head = { id: known ?? `${prefix}_${base}_i${index}`, type };
-  if (type !== "message") return { ...head, ...item, ...head };
+  if (type !== "message")
+    return {
+      ...head,
+      ...item,
+      ...head,
+      ...(item["output"] !== undefined && { output: shownContent(item["output"]) }),
+      ...(WITH_STATUS.has(type) && { status: item["status"] ?? "completed" }),
+    };
   const isAssistant = role === "assistant";
   const part = isAssistant
     ? { type: "output_text", text: content, annotations: [] }
     : { type: "input_text", text: content };
   const parts = typeof content === "string" ? [part as JsonObject] : content;
-  return { ...head, status: "completed", ...rest, role: role ?? "user", content: parts ?? [] };
+  return { ...head, status: "completed", ...rest, role: role ?? "user", content: shownContent(parts ?? []) };
 }
 
 /** Returns the part of a request's id that the ids of its response and items share. */

@@ -337,8 +337,11 @@ const STORED: ReadonlySet<JsonValue | undefined> = new Set([
 
 const CALLS: ReadonlySet<JsonValue | undefined> = new Set(["function_call", "custom_tool_call"]);
 
+/** Returns an item without its id. The result of a custom tool has a status only when it is shown, and none in a request. */
 function withoutId({ id: _id, ...item }: JsonObject): JsonObject {
-  return item;
+  if (item["type"] !== "custom_tool_call_output") return item;
+  const { status: _status, ...result } = item;
+  return result;
 }
 
 /** Writes the input items as the upstream accepts them. */

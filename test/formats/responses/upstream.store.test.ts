@@ -234,6 +234,15 @@ describe("a caller", () => {
     }
   });
 
+  it("gets the results of custom tools again without a status, which they have only where they are shown", async () => {
+    const { ask, sent } = kept();
+    const call = { type: "custom_tool_call", call_id: "call_c", name: "tell", input: "x" };
+    const result = { type: "custom_tool_call_output", call_id: "call_c", output: "y" };
+    const { id } = read((await ask({ input: [call, result] })).text);
+    await ask({ previous_response_id: id, input: outputs });
+    expect(sent[1]?.["input"]).toContainEqual(result);
+  });
+
   it("gets the same of an upstream that does not name its events", async () => {
     const unnamed = STREAM.replaceAll(/^event: .*\n/gm, "");
     const fetch = async (): Promise<Response> =>
