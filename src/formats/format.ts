@@ -116,6 +116,8 @@ export interface SocketTurns {
   endpointOf(message: string, limits: JsonLimits): Endpoint;
   /** Tells whether a message ends the running answer. */
   cancels(message: string, limits: JsonLimits): boolean;
+  /** Returns the reply to a message that is no call; undefined for any other message. */
+  replyTo(message: string, limits: JsonLimits): string | undefined;
   /** Returns the messages in a piece of an answer's stream, and notes the end of the answer. */
   messagesOf(frames: string): readonly string[];
   /** Returns the message for an answer that is an error instead of a stream. */

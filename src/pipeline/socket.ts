@@ -127,6 +127,8 @@ class Connection implements SocketHandler {
   #call: Call | undefined;
   /** Cuts the running call, because its client is gone. */
   #disconnect: (() => void) | undefined;
+  /** True while the client has not read the reply to a message that is no call. */
+  #isReplying = false;
   /** True once no new message is answered: the connection has reached its longest life, or closes. */
   #isEnding = false;
   #isOver = false;
@@ -197,10 +199,23 @@ class Connection implements SocketHandler {
     const text = typeof message === "string" ? message : new TextDecoder().decode(message);
     if (this.#call && this.#turns.cancels(text, this.#services.limits))
       return this.#call.cut(new GatewayError("client_closed", "The client has cancelled the response."));
+    const reply = text.length <= SMALL_BYTES && !this.#isReplying ? this.#replyTo(text) : undefined;
+    if (reply !== undefined) return this.#reply(reply);
     const isFull = this.#waiting.length >= MAX_WAITING || (arrived < text.length && !this.#book(text.length - arrived));
     if (isFull) return this.#close(TRY_AGAIN, "too many messages wait");
     this.#waiting.push(text);
     if (!this.#call && this.#waiting.length === 1) void this.#answerAll();
+  }
+
+  #replyTo(text: string): string | undefined {
+    return this.#turns.replyTo(text, this.#services.limits);
+  }
+
+  /** Replies at once, also in the middle of an answer. Further messages wait for the answer while the client does not read. */
+  #reply(reply: string): void {
+    const sending = this.#send(reply);
+    this.#isReplying = sending !== undefined;
+    void sending?.finally(() => (this.#isReplying = false));
   }
 
   closed(): void {
@@ -237,6 +252,8 @@ class Connection implements SocketHandler {
 
   async #answer(text: string): Promise<void> {
     const { request, prefix, mounted } = this.#asked;
+    const reply = this.#replyTo(text);
+    if (reply !== undefined) return void (await this.#send(reply));
     const endpoint = this.#turns.endpointOf(text, this.#services.limits);
     const message = new MountOf(mounted, {
       socket: this.#turns,

@@ -234,6 +234,47 @@ describe("the turns of a WebSocket", () => {
     expect((await client.next()).type).toBe("response.created");
   });
 
+  it("are not steered, which the client is told at once, and go on", async () => {
+    const going = Promise.withResolvers<void>();
+    const backend: ModelBackend = {
+      async *chat(request, call) {
+        yield "One ";
+        await going.promise;
+        yield* echo.chat?.(request, call) ?? [];
+      },
+    };
+    await using on = await stage({ backend });
+    const ws = new ResponsesWS(new OpenAI({ apiKey: "sk-one", baseURL: `${on.url}/v1` }));
+    const types: string[] = [];
+    const until = async (type: string) => {
+      for await (const event of ws.stream())
+        if (event.type === "message") {
+          types.push(event.message.type);
+          if (event.message.type === type) return event.message;
+        } else if (event.type === "error") throw event.error;
+      throw new Error("The connection has ended.");
+    };
+    const begun = until("response.output_text.delta");
+    ws.send({ type: "response.create", model: "m", input: "a", store: false });
+    await begun;
+    for (const input of ["Faster.", "Long. ".repeat(2_000)]) {
+      const isShort = input.length < 100;
+      const refused = until("response.steer.failed");
+      ws.send({ type: "response.steer", previous_response_id: "resp_1", input });
+      // A long one is told when the answer has ended.
+      if (!isShort) going.resolve();
+      expect(await refused).toMatchObject({
+        error: { type: "invalid_request_error", code: "steering_not_supported" },
+        steer: { previous_response_id: "resp_1", input },
+      });
+      expect(types.includes("response.completed")).toBe(!isShort);
+    }
+    ws.close();
+    expect(on.failures).toEqual([]);
+    // The connection is a call of its own.
+    expect(on.records).toHaveLength(2);
+  });
+
   it("fail alone when the backend fails in their middle, with one last event", async () => {
     const backend: ModelBackend = {
       async *chat() {

@@ -73,6 +73,10 @@ const MAY_PREPARE = /"generate"\s*:\s*false/;
 
 const CREATE = "response.create";
 const CANCEL = "response.cancel";
+const STEER = "response.steer";
+
+/** Matches a message that may steer a response. */
+const MAY_STEER = /"type"\s*:\s*"response\.steer"/;
 
 class ResponseTurns implements SocketTurns {
   readonly turns: Turns;
@@ -98,6 +102,23 @@ class ResponseTurns implements SocketTurns {
     if (message.length >= SHORT_CHARS || !message.includes(CANCEL)) return false;
     const event = parsedMessage(message, limits);
     return isJsonObject(event) && event["type"] === CANCEL;
+  }
+
+  replyTo(message: string, limits: JsonLimits): string | undefined {
+    const event = MAY_STEER.test(message) ? parsedMessage(message, limits) : undefined;
+    if (!isJsonObject(event) || event["type"] !== STEER) return undefined;
+    const { previous_response_id, input = null } = event;
+    const failed = {
+      type: "response.steer.failed",
+      sequence_number: 0,
+      error: {
+        type: "invalid_request_error",
+        code: "steering_not_supported",
+        message: "This service steers no response. Send the input with the next response.create.",
+      },
+      steer: { previous_response_id: previous_response_id ?? null, input },
+    };
+    return this.#inLane(JSON.stringify(failed));
   }
 
   messagesOf(frames: string): readonly string[] {
