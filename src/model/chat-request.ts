@@ -93,6 +93,8 @@ export interface NativeRequest {
    * calls it before it asks a backend that does not set `takesUnknown`.
    */
   readonly assertKnown?: (() => void) | undefined;
+  /** True when the caller wants no answer, and only that the provider prepares its cache of the prompt. */
+  readonly preparesCache?: boolean;
   /** Set when the caller wants a long conversation compacted before it is answered. */
   readonly compaction?: ConversationCompaction;
   /** Asks for the rest of an answer that another upstream has begun. Missing where no upstream of this format can give it. */

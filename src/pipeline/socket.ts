@@ -253,7 +253,10 @@ class Connection implements SocketHandler {
   async #answer(text: string): Promise<void> {
     const { request, prefix, mounted } = this.#asked;
     const reply = this.#replyTo(text);
-    if (reply !== undefined) return void (await this.#send(reply));
+    if (reply !== undefined) {
+      await this.#send(reply);
+      return;
+    }
     const endpoint = this.#turns.endpointOf(text, this.#services.limits);
     const message = new MountOf(mounted, {
       socket: this.#turns,

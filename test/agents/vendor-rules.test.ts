@@ -242,3 +242,27 @@ describe("the names of tools", () => {
     }
   });
 });
+
+describe("a wish to prepare the prompt cache without an answer", () => {
+  const asked = (model: MakerName, prewarm: boolean) =>
+    ({ model, input: "Hi", store: false, prompt_cache_options: { prewarm } }) as const;
+
+  it.each(["messages", "openai", "generate-content", "converse"] as const)("is refused before %s", async (name) => {
+    await using stage = await before(name);
+    const { responses } = connectOpenAi(stage.url);
+    await expect(responses.create(asked(name, true))).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringContaining("native.prompt_cache_options.prewarm") as string,
+    });
+    expect(stage.upstream.requests).toEqual([]);
+    expect(await responses.create(asked(name, false))).toMatchObject({ status: "completed" });
+  });
+
+  it("reaches an upstream of Responses", async () => {
+    await using stage = await before("responses");
+    await connectOpenAi(stage.url)
+      .responses.create(asked("responses", true))
+      .catch(() => {});
+    expect(stage.upstream.requests[0]?.body).toMatchObject({ prompt_cache_options: { prewarm: true } });
+  });
+});

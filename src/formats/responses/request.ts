@@ -100,6 +100,7 @@ export function decodeRequest(
       own,
       assertKnown,
       betas: [],
+      ...(preparesCache(body) && { preparesCache: true }),
       continuation: {
         prefills: false,
         body(turns) {
@@ -113,6 +114,9 @@ export function decodeRequest(
     },
   };
 }
+
+const preparesCache = ({ prompt_cache_options: options }: WireObject): boolean =>
+  isJsonObject(options) && options["prewarm"] === true;
 
 export interface EncodedBody {
   readonly body: JsonObject;

@@ -342,11 +342,17 @@ export function listConversions(
     const lost = field === "toolChoice.unmet" ? demanded(toolChoice) : lostTools(tools, field);
     conversions.push({ field, ...rule, ...(lost.length > 0 && { why: `${rule.why} Tools: ${lost.join(", ")}.` }) });
   }
+  if (native?.preparesCache) conversions.push(NO_ANSWER);
   const { native: rule } = table;
   if (rule.conversion !== "exact")
     for (const path of native?.unsupported?.() ?? []) conversions.push({ field: `native.${path}`, ...rule });
   return conversions;
 }
+
+const NO_ANSWER: Conversion = {
+  field: "native.prompt_cache_options.prewarm",
+  ...rejected("Only an upstream of the caller's format can prepare its cache without an answer."),
+};
 
 const demanded = (choice: ToolChoice | undefined): readonly string[] =>
   choice?.type === "tool" ? [choice.name] : (choice && "names" in choice && choice.names) || [];
