@@ -144,6 +144,9 @@ function checkMessages(
         throw new Refused(`The number of toolResult blocks at ${at}.content exceeds the toolUse blocks: ${id}.`);
     if (open.size > 0)
       throw new Refused(`Expected toolResult blocks at ${at}.content for the following Ids: ${[...open].join(", ")}`);
+    const begin = content.findIndex((block) => !block.toolResult && !isMark(block));
+    if (isClaude(model) && begin >= 0 && content.slice(begin).some((block) => block.toolResult))
+      throw new Refused(`${at}.content: \`tool_result\` blocks must come first in the content.`);
     for (const [index, block] of content.entries())
       checkBlock(block, role ?? "", `${at}.content.${index}`, model, documents, vault);
     const calls = content.flatMap((block) => block.toolUse?.toolUseId ?? []);

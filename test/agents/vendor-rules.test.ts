@@ -228,6 +228,7 @@ describe("the names of tools", () => {
     ["Google", "messages", ["srv.tides:now", "srv.tides.now", LONG]],
     ["Google", "responses", ["web.search", "code.interpreter", LONG]],
     ["Google", "converse", ["srv.tides:now", LONG]],
+    ["Google", "openai", ["srv.only"]],
     ["Anthropic", "openai", [LONG, LONG.replace("_x", "_z"), "plain"]],
     ["Anthropic", "generate-content", ["3d-render", "_3d-render", LONG]],
     ["OpenAI", "generate-content", ["3d-render", "plain"]],
@@ -243,25 +244,25 @@ describe("the names of tools", () => {
   });
 });
 
-describe("a wish to prepare the prompt cache without an answer", () => {
-  const asked = (model: MakerName, prewarm: boolean) =>
-    ({ model, input: "Hi", store: false, prompt_cache_options: { prewarm } }) as const;
+const warming = (model: MakerName, prewarm: boolean) =>
+  ({ model, input: "Hi", store: false, prompt_cache_options: { prewarm } }) as const;
 
+describe("a wish to prepare the prompt cache without an answer", () => {
   it.each(["messages", "openai", "generate-content", "converse"] as const)("is refused before %s", async (name) => {
     await using stage = await before(name);
     const { responses } = connectOpenAi(stage.url);
-    await expect(responses.create(asked(name, true))).rejects.toMatchObject({
+    await expect(responses.create(warming(name, true))).rejects.toMatchObject({
       status: 400,
       message: expect.stringContaining("native.prompt_cache_options.prewarm") as string,
     });
     expect(stage.upstream.requests).toEqual([]);
-    expect(await responses.create(asked(name, false))).toMatchObject({ status: "completed" });
+    expect(await responses.create(warming(name, false))).toMatchObject({ status: "completed" });
   });
 
   it("reaches an upstream of Responses", async () => {
     await using stage = await before("responses");
     await connectOpenAi(stage.url)
-      .responses.create(asked("responses", true))
+      .responses.create(warming("responses", true))
       .catch(() => {});
     expect(stage.upstream.requests[0]?.body).toMatchObject({ prompt_cache_options: { prewarm: true } });
   });

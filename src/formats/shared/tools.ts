@@ -192,7 +192,7 @@ function resultsFirst(said: readonly ChatMessage[]): readonly ChatMessage[] {
     return parts.length > 0 ? { ...turn, parts } : [];
   });
   const [first, ...later] = others;
-  return first?.role === "user" && first.name === undefined
+  return first?.role === "user"
     ? [{ ...first, parts: [...results, ...first.parts] }, ...later]
     : [{ role: "user", parts: results }, ...others];
 }

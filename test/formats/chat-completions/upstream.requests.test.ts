@@ -60,6 +60,18 @@ describe("a request of the same format", () => {
   });
 });
 
+const says = (text: string) => ({ type: "text", text }) as const;
+
+/** Returns the messages behind a call, and the names of the conversions. */
+const sentAfterCall = (...later: ChatRequest["messages"]) => {
+  const { body, conversions } = codec.encodeRequest(
+    asking({
+      messages: [{ role: "assistant", parts: [{ type: "tool-call", id: "a", name: "clock", input: {} }] }, ...later],
+    }),
+  );
+  return [(body["messages"] as object[]).slice(1), conversions.map(({ field }) => field)];
+};
+
 describe("a request of another format", () => {
   const IMAGE = {
     type: "media",
@@ -244,27 +256,15 @@ describe("a request of another format", () => {
 
   it("lets results go before the named speakers of their turn, and keeps parts of its own where they are", () => {
     const result = { type: "tool-result", callId: "a", parts: [{ type: "text", text: "noon" }] } as const;
-    const says = (text: string) => ({ type: "text", text }) as const;
     const odd = { type: "provider", format: "chat-completions", value: { role: "odd" } } as const;
-    const encoded = (...later: ChatRequest["messages"]) => {
-      const { body, conversions } = codec.encodeRequest(
-        asking({
-          messages: [
-            { role: "assistant", parts: [{ type: "tool-call", id: "a", name: "clock", input: {} }] },
-            ...later,
-          ],
-        }),
-      );
-      return [(body["messages"] as object[]).slice(1), conversions.map(({ field }) => field)];
-    };
     const told = { role: "tool", tool_call_id: "a", content: "noon" };
     expect(
-      encoded({ role: "user", name: "Ann", parts: [says("Hi")] }, { role: "user", parts: [result, says("On")] }),
+      sentAfterCall({ role: "user", name: "Ann", parts: [says("Hi")] }, { role: "user", parts: [result, says("On")] }),
     ).toEqual([
       [told, { role: "user", content: "Hi", name: "Ann" }, { role: "user", content: "On" }],
       ["messages.tool-result.order"],
     ]);
-    expect(encoded({ role: "user", parts: [odd, result] })).toEqual([[odd.value, told], []]);
+    expect(sentAfterCall({ role: "user", parts: [odd, result] })).toEqual([[odd.value, told], []]);
   });
 
   it("tells the resolution of its media as the detail of each picture", () => {

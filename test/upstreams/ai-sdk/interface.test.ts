@@ -192,11 +192,24 @@ describe("a request", () => {
     ["google.generative-ai", "srv.tool", "3d", "_3d"],
     ["mistral.chat", "x".repeat(64), "srv.tool", "srv_tool"],
   ])("has the names of tools that %s accepts, and its answer has the caller's", async (provider, fits, odd, sent) => {
-    const request = { tools: [fits, odd].map((name) => ({ type: "function", name, inputSchema: {} }) as const) };
+    const request: Partial<ChatRequest> = {
+      tools: [fits, odd].map((name) => ({ type: "function", name, inputSchema: {} })),
+      messages: [
+        { role: "assistant", parts: [{ type: "tool-call", id: "a", name: odd, input: {} }] },
+        {
+          role: "user",
+          parts: [{ type: "tool-result", callId: "a", name: odd, parts: [{ type: "json", value: {} }] }],
+        },
+      ],
+    };
     const called = { type: "tool-call", toolCallId: "a", toolName: sent, input: "{}" };
     const model = fakeModel({ provider, stream: [START, called, FINISH] });
     const { events, conversions } = await ask(model, request);
-    expect(model.asked[0]).toMatchObject({ tools: [{ name: fits }, { name: sent }] });
+    const inHistory = { content: [{ toolName: sent }] };
+    expect(model.asked[0]).toMatchObject({
+      tools: [{ name: fits }, { name: sent }],
+      prompt: [inHistory, inHistory],
+    });
     expect(conversions.map(({ field }) => field)).toEqual(["tools.function.name"]);
     expect(events).toContainEqual(expect.objectContaining({ type: "tool-call-start", name: odd }));
     const answer = () => ({ content: [called], finishReason: "tool-calls", usage: USAGE });

@@ -39,6 +39,13 @@ it("keeps as much of each name as it can, and never has one name for two tools",
   ]);
 });
 
+it("tells two names apart whose hashes and ends are the same", () => {
+  const alike = [129599, 732382].map((number) => `${"a".repeat(40)}${number}.${"b".repeat(35)}`);
+  const names = sentNames(asking(...alike));
+  expect(new Set(names).size).toBe(2);
+  expect(names[1]).toBe(`${"a".repeat(20)}_2_${"b".repeat(35)}`);
+});
+
 it("has another name for each of many tools whose names are alike, and the same names again", () => {
   const many = asking(...Array.from({ length: 3_000 }, (_, index) => `${".".repeat(100)}${index}${".".repeat(100)}`));
   const names = sentNames(many);
@@ -76,6 +83,28 @@ function calling() {
   });
   return { backend, bodies };
 }
+
+it("leaves a request of the upstream's own format as it is, and its answer too", async () => {
+  const { backend, bodies } = calling();
+  const tools = [{ type: "function", function: { name: "srv.tool" } }];
+  const body = { model: "m", messages: [{ role: "user", content: "Call." }], tools };
+  const native = { format: "chat-completions", body, betas: [] };
+  const told: Conversion[] = [];
+  const context = { ...callContext(), reportConversions: (more: readonly Conversion[]) => void told.push(...more) };
+  const events: unknown[] = [];
+  for await (const event of backend.chat({ ...asking("srv.tool"), native }, context)) events.push(event);
+  expect(bodies).toMatchObject([{ tools }]);
+  expect(JSON.stringify(events)).not.toContain("srv.tool");
+  expect(told).toEqual([]);
+});
+
+it("renames the calls of tools that are not offered any more", () => {
+  const call = { type: "tool-call", id: "a", name: "srv.tool", input: {} } as const;
+  const request = chatRequest({ messages: [{ role: "assistant", parts: [call] }] });
+  expect(toolNamesFor(request, TOOL_NAMES)?.inRequest(request)).toMatchObject({
+    messages: [{ parts: [{ name: "srv_tool" }] }],
+  });
+});
 
 it("tells the replacement as the gateway's own work", async () => {
   const { backend } = calling();
