@@ -49,12 +49,16 @@ export interface PromptFeedback {
   readonly ratings: readonly SafetyRating[];
 }
 
-/** A piece of the answer that is copied from a source. Indices count bytes of the answer's text. */
+/** A piece of the answer that is copied from a source, or that a source supports. Indices count bytes of the answer's text. */
 export interface Citation {
   readonly start?: number;
   /** The index after the last byte. */
   readonly end?: number;
   readonly uri?: string;
+  /** The title of the source. */
+  readonly title?: string;
+  /** The passage of the source, as the provider quotes it. */
+  readonly quote?: string;
   readonly license?: string;
 }
 
@@ -191,6 +195,50 @@ export interface NativeFrame {
 const TEXT: unique symbol = Symbol("text");
 
 type Frames = readonly NativeFrame[] & { [TEXT]?: string };
+
+/**
+ * Returns the citations of an annotation. A source that supports several pieces of the text has a citation for each of them, and a source
+ * that supports none has one without a place.
+ */
+export function citationsIn(annotation: Annotation): readonly Citation[] {
+  if (annotation.type === "citations") return annotation.citations;
+  if (annotation.type !== "grounding") return [];
+  const { chunks = [], supports = [] } = annotation;
+  const cited: Citation[] = [];
+  const named = new Set<number>();
+  for (const { chunkIndices = [], segment } of supports) {
+    // A segment of a later part has its place in that part, not in the text of the answer.
+    const { partIndex = 0, start = 0, end } = segment ?? {};
+    if (partIndex > 0 || end === undefined) continue;
+    for (const index of chunkIndices) {
+      const chunk = chunks[index];
+      if (!chunk) continue;
+      named.add(index);
+      cited.push({ ...chunk, start, end });
+    }
+  }
+  for (const [index, chunk] of chunks.entries()) if (!named.has(index)) cited.push(chunk);
+  return cited;
+}
+
+/** Moves the places in an annotation by so many bytes, behind other text of the same answer. */
+export function movedBy(annotation: Annotation, bytes: number): Annotation {
+  const moved = <Place extends { readonly start?: number; readonly end?: number }>(place: Place): Place => ({
+    ...place,
+    ...(place.start !== undefined && { start: place.start + bytes }),
+    ...(place.end !== undefined && { end: place.end + bytes }),
+  });
+  if (annotation.type === "citations") return { ...annotation, citations: annotation.citations.map(moved) };
+  if (annotation.type !== "grounding" || !annotation.supports) return annotation;
+  const supports = annotation.supports.map(({ segment, ...support }) => ({
+    ...support,
+    // The official service leaves out a start of 0. A segment of a later part has its place in that part.
+    ...(segment && {
+      segment: segment.end === undefined || segment.partIndex ? segment : moved({ start: 0, ...segment }),
+    }),
+  }));
+  return { ...annotation, supports };
+}
 
 /** Notes the text in which a run of frames is written: frames of a stream in which nothing but a text goes on. */
 export function noteRun(frames: Frames, text: string): void {

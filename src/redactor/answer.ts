@@ -247,7 +247,14 @@ const shiftedRange = <Ranged extends Range>(range: Ranged, offsets: Offsets): Ra
 function shifted(annotation: Annotation, offsets: Offsets, restore: (text: string) => string): Annotation {
   switch (annotation.type) {
     case "citations":
-      return { ...annotation, citations: annotation.citations.map((citation) => shiftedRange(citation, offsets)) };
+      return {
+        ...annotation,
+        citations: annotation.citations.map(({ title, quote, ...citation }) => ({
+          ...shiftedRange(citation, offsets),
+          ...(title !== undefined && { title: restore(title) }),
+          ...(quote !== undefined && { quote: restore(quote) }),
+        })),
+      };
     case "grounding": {
       const { chunks, supports, searchQueries } = annotation;
       return {

@@ -1,7 +1,8 @@
 /** Answers that the chat-completions format can say, and what any events say of an answer, whatever their pieces. */
 
 import fc from "fast-check";
-import type { Annotation, ChatEvent, JsonObject } from "../../src/index.ts";
+import { type Annotation, type ChatEvent, citationsIn } from "../../src/model/chat-event.ts";
+import type { JsonObject } from "../../src/model/json.ts";
 import { webUrl } from "./arbitraries.ts";
 
 const text = fc.string({ minLength: 1, maxLength: 10, unit: "grapheme" });
@@ -183,7 +184,7 @@ function add(one: SaidByOne, event: ChatEvent): void {
 }
 
 function note(one: SaidByOne, annotation: Annotation): void {
-  if (annotation.type === "grounding") one.sources.push(...(annotation.chunks ?? []));
+  one.sources.push(...citationsIn(annotation));
   if (annotation.type !== "logprobs") return;
   one.chosen.push(...annotation.chosen);
   one.top.push(...annotation.top);

@@ -26,8 +26,8 @@ describe("an answer of chat completions", () => {
     expect(read("citations")).toContainEqual({
       type: "annotation",
       annotation: expect.objectContaining({
-        type: "grounding",
-        chunks: [{ uri: "https://weather.example/oslo", title: "Oslo" }],
+        type: "citations",
+        citations: [{ uri: "https://weather.example/oslo", title: "Oslo", start: 0, end: 21 }],
       }),
     });
     expect(read("filtered")).toContainEqual({ type: "finish", reason: "content-filter" });

@@ -35,8 +35,8 @@ describe("an answer of Responses", () => {
     expect(searched).toContainEqual({
       type: "annotation",
       annotation: expect.objectContaining({
-        type: "grounding",
-        chunks: [{ uri: "https://weather.example/oslo", title: "Oslo" }],
+        type: "citations",
+        citations: [{ uri: "https://weather.example/oslo", title: "Oslo", start: 0, end: 15 }],
       }),
     });
     expect(searched).toContainEqual({

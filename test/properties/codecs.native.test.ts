@@ -206,7 +206,15 @@ describe("what messages frames mean", () => {
       type: "annotation",
       annotation: expect.objectContaining({
         type: "citations",
-        citations: [{ start: 12, end: 33, uri: "https://example.com/oslo" }],
+        citations: [
+          {
+            start: 12,
+            end: 33,
+            uri: "https://example.com/oslo",
+            title: expect.any(String) as unknown,
+            quote: expect.any(String) as unknown,
+          },
+        ],
       }),
     });
     expect(events.at(-1)).toMatchObject({

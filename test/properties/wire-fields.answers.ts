@@ -11,12 +11,13 @@ const usage = {
   service_tier: "priority",
   iterations: [{ type: "compaction", input_tokens: 5, output_tokens: 6 }],
 };
-const cited = { type: "web_search_result_location", url: "https://a.example", cited_text: "Hi" };
+const cited = { type: "web_search_result_location", url: "https://a.example", title: "A", cited_text: "Hi" };
 const quoted = { type: "search_result_location", source: "https://a.example" };
+const located = { type: "char_location", document_title: "Tale", cited_text: "Hi" };
 const blocks = [
   { type: "thinking", thinking: "Hm", signature: "c2VhbA==" },
   { type: "redacted_thinking", data: "c2VhbA==" },
-  { type: "text", text: "Hi", citations: [cited, quoted] },
+  { type: "text", text: "Hi", citations: [cited, quoted, located] },
   { type: "tool_use", id: "t_1", name: "f", input: { a: 1 }, caller: { type: "direct" } },
   { type: "server_tool_use", id: "s_1", name: "web_search", input: { a: 1 } },
 ];
@@ -45,6 +46,7 @@ const GROWING: readonly (readonly [content_block: object, deltas: readonly objec
       { type: "text_delta", text: "Hi" },
       { type: "citations_delta", citation: cited },
       { type: "citations_delta", citation: quoted },
+      { type: "citations_delta", citation: located },
       { type: "moon_delta", moon: "full" },
     ],
   ],
@@ -268,7 +270,7 @@ export const CONTENTS: readonly object[] = [
 const likely = { token: "Hi", logprob: -1, bytes: [72, 105] };
 const heard = {
   type: "output_text",
-  text: "Hi",
+  text: "Hi there",
   annotations: [{ type: "url_citation", url: "https://a.example", title: "A", start_index: 1, end_index: 2 }],
   logprobs: [{ ...likely, top_logprobs: [likely] }],
 };

@@ -314,6 +314,20 @@ describe("the answer", () => {
     expect(JSON.parse(choices[0]?.message.content ?? "")).toEqual({ to: name, n: [1] });
   });
 
+  it("puts values back into the titles and quotes of citations", async () => {
+    const citation = { uri: "https://a.b", title: "Of [EMAIL_1]", quote: "By [EMAIL_1]." };
+    const { send } = redacting(
+      {},
+      "Hi.",
+      { type: "annotation", annotation: { type: "citations", citations: [citation] } },
+      counted(9),
+    );
+    const response = await send({ body: { messages: [user(EMAIL)] } });
+    expect(await response.json()).toMatchObject({
+      content: [{ citations: [{ title: `Of ${EMAIL}`, cited_text: `By ${EMAIL}.` }] }],
+    });
+  });
+
   it("shifts the places of citations and of grounding, in bytes", async () => {
     const text = "é [EMAIL_1] and [EMAIL_2]!";
     const at = (part: string): number => Buffer.byteLength(text.slice(0, text.indexOf(part)));

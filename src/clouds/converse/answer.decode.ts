@@ -9,7 +9,7 @@ import { concatenated } from "../../http/body.ts";
 import { isValid } from "../../http/validation.ts";
 import { fromBase64, isBase64, toBase64 } from "../../media/base64.ts";
 import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
+import { given, isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
 import type { Usage as NeutralUsage } from "../../model/usage.ts";
 import { FORMAT, makerOf } from "./models.ts";
 import {
@@ -271,9 +271,10 @@ export class ConverseDecoder extends NativeDecoder {
   /** Each citation covers the whole text of its block. */
   #cite(citations: readonly Citation[], start: number): void {
     if (citations.length === 0) return;
-    const cited = citations.map(({ location, source }) => {
+    const cited = citations.map(({ location, source, title, sourceContent }) => {
+      const quote = sourceContent?.map(({ text }) => text ?? "").join("");
       const uri = location?.web?.url ?? source;
-      return { start, end: this.#textBytes, ...(uri != null && { uri }) };
+      return { start, end: this.#textBytes, ...given({ uri, title: title || undefined, quote: quote || undefined }) };
     });
     const native = { format: FORMAT, values: citations };
     this.add({ type: "annotation", annotation: { type: "citations", citations: cited, native } });

@@ -32,9 +32,12 @@ const ModelFields = v.nullish(
 );
 export type ModelFields = v.InferOutput<typeof ModelFields>;
 
-/** A citation. The neutral model has no quote, and no position in the source. */
+/** A citation. The neutral model has no position in the source. */
 const Citation = object({
   source: mayBeText,
+  title: mayBeText,
+  // Most formats have no quote.
+  sourceContent: unsupported(v.nullish(array(object({ text: mayBeText })))),
   location: v.nullish(object({ web: v.nullish(object({ url: mayBeText })) })),
 });
 export type Citation = v.InferOutput<typeof Citation>;

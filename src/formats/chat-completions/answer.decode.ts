@@ -5,10 +5,11 @@ import { isValid } from "../../http/validation.ts";
 import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
+import { TextPlaces } from "../../model/text-places.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError, retryAfterOf } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
-import { decodeLogprobs } from "../shared/openai.ts";
+import { decodeLogprobs, decodeSource } from "../shared/openai.ts";
 import { splitDataUrl } from "../shared/schema.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
@@ -71,6 +72,8 @@ interface DecodedChoice {
   newest: DecodedCall | undefined;
   /** True once one of its calls has a signature. */
   isSigned: boolean;
+  /** The places in its text. */
+  readonly places: TextPlaces;
 }
 
 /** The fields of a delta that are a text. */
@@ -204,6 +207,7 @@ export class CompletionDecoder extends NativeDecoder {
         byWireId: new Map(),
         newest: undefined,
         isSigned: false,
+        places: new TextPlaces(),
       };
       this.#choices.set(index, choice);
     }
@@ -230,11 +234,13 @@ export class CompletionDecoder extends NativeDecoder {
     }
     const signed = readExtra(message.extra_content);
     if (text || refusal || tool_calls?.length || function_call || audio || images?.length) this.#endReasoning(choice);
+    choice.places.add(text);
     if (text !== "" || signed.signature) this.#tell({ type: "text-delta", text, ...signed }, index);
     if (refusal) {
       choice.refused = true;
       this.#tell({ type: "refusal-delta", text: refusal }, index);
     }
+    choice.places.add(audio?.transcript ?? "");
     if (audio?.transcript) this.#tell({ type: "text-delta", text: audio.transcript }, index);
     if (audio?.data) this.#tell({ type: "media", mediaType: soundType(audio.data), data: audio.data }, index);
     for (const { image_url } of images ?? []) {
@@ -246,7 +252,7 @@ export class CompletionDecoder extends NativeDecoder {
       const call = choice.byIndex.get("function_call") ?? this.#addCall(choice, "function_call", {});
       this.#decodeCall(choice, call, { function: function_call });
     }
-    const sources = annotations ? decodeSources(annotations) : undefined;
+    const sources = annotations ? decodeSources(annotations, choice.places) : undefined;
     if (sources) this.#tell({ type: "annotation", annotation: sources }, index);
   }
 
@@ -506,14 +512,14 @@ export function decodeUsage(usage: LooseUsage): Partial<Usage> {
   };
 }
 
-function decodeSources(annotations: NonNullable<LooseMessage["annotations"]>): Annotation | undefined {
-  const chunks = annotations.flatMap(({ url_citation }) => {
-    const { url, title } = url_citation ?? {};
-    return url ? [{ uri: url, ...(title && { title }) }] : [];
-  });
+function decodeSources(
+  annotations: NonNullable<LooseMessage["annotations"]>,
+  places: TextPlaces,
+): Annotation | undefined {
+  const citations = annotations.flatMap(({ url_citation }) => decodeSource(url_citation ?? {}, places));
   // The cast is needed because the annotations are those of an upstream.
   const native = { format: FORMAT, values: annotations as readonly WireObject[] };
-  return chunks.length > 0 ? { type: "grounding", chunks, native } : undefined;
+  return citations.length > 0 ? { type: "citations", citations, native } : undefined;
 }
 
 /**

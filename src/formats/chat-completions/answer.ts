@@ -1,10 +1,11 @@
 /** Builds the answer of chat completions of neutral events: as a complete body, or as the chunks of a stream. */
 
 import type { ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import { TextPlaces } from "../../model/text-places.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import { AnswerBuilder, type AnswerFinish, answerId, type Emit, type NeutralEvent } from "../shared/answer.ts";
-import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
+import { encodeLogprobs, openAITier, sourcesIn, type WireSource } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
@@ -62,6 +63,10 @@ interface Choice {
   begun: boolean;
   images: number;
   calls: CallQueue | undefined;
+  /** The sources so far. A stream sends them at once, at its end: in the official client, a later list replaces an earlier one. */
+  annotations: UrlCitation[] | undefined;
+  /** The places in its text. Undefined behind the chunks of an upstream of this format, whose text was not read. */
+  places: TextPlaces | undefined;
   /** Set once the choice has reasoning. */
   reasoning: DetailsWriter | undefined;
   /** The content so far; undefined in a stream. */
@@ -110,7 +115,9 @@ export class CompletionBuilder extends AnswerBuilder {
   /** Goes on behind the chunks of an upstream of this format, which had this time. */
   goOn(created: number): void {
     if (Number.isFinite(created)) this.#created = created;
-    this.#choice(0).begun = true;
+    const choice = this.#choice(0);
+    choice.begun = true;
+    choice.places = undefined;
   }
 
   protected write(event: NeutralEvent): void {
@@ -153,6 +160,7 @@ export class CompletionBuilder extends AnswerBuilder {
       choice.calls?.endAll(CUT_SHORT.has(reason));
       if (choice.calls) this.#addCalls(choice, choice.calls);
       this.#addDetails(choice, choice.reasoning?.takeLast());
+      if (choice.annotations) this.#add(choice, { annotations: choice.annotations });
       this.#add(choice, {}, null, this.#isBlocked ? "content_filter" : FINISH_REASON[reason]);
     }
     if (this.#showsUsage) this.#emit?.({ ...this.#chunk([]), usage: this.#usage });
@@ -163,6 +171,7 @@ export class CompletionBuilder extends AnswerBuilder {
     if (!REASONING.has(event.type)) this.#addDetails(choice, choice.reasoning?.take());
     switch (event.type) {
       case "text-delta":
+        choice.places?.add(event.text);
         if (event.text !== "" || event.signature)
           this.#add(choice, { ...(event.text !== "" && { content: event.text }), ...writeExtra(event) });
         return;
@@ -174,9 +183,9 @@ export class CompletionBuilder extends AnswerBuilder {
         if (event.text !== "") this.#add(choice, { refusal: event.text });
         return;
       case "code":
-        return this.#add(choice, { content: fenced(event.code, event.language) });
+        return this.#addCode(choice, fenced(event.code, event.language));
       case "code-result":
-        return this.#add(choice, { content: fenced(event.output ?? "", "") });
+        return this.#addCode(choice, fenced(event.output ?? "", ""));
       case "tool-call":
       case "tool-call-start":
       case "tool-call-delta":
@@ -197,9 +206,9 @@ export class CompletionBuilder extends AnswerBuilder {
         // The cast is needed because the annotations are those of an upstream.
         const annotations =
           native?.format === FORMAT
-            ? (native.values as unknown as ReturnType<typeof urlCitation>[])
-            : sourcesIn(event.annotation).map(urlCitation);
-        if (annotations.length > 0) this.#add(choice, { annotations });
+            ? (native.values as unknown as UrlCitation[])
+            : sourcesIn(event.annotation, choice.places).map(urlCitation);
+        for (const annotation of annotations) (choice.annotations ??= []).push(annotation);
         return;
       }
       case "reasoning-signature":
@@ -209,6 +218,11 @@ export class CompletionBuilder extends AnswerBuilder {
       default:
         event satisfies never;
     }
+  }
+
+  #addCode(choice: Choice, content: string): void {
+    choice.places?.skip(content);
+    this.#add(choice, { content });
   }
 
   #toolCall(choice: Choice, event: ToolCallEvent): void {
@@ -247,7 +261,9 @@ export class CompletionBuilder extends AnswerBuilder {
     let choice = this.#choices.get(index);
     if (!choice) {
       const collected = this.#emit ? undefined : newCollected();
-      choice = { index, begun: false, images: 0, calls: undefined, reasoning: undefined, collected };
+      const places = new TextPlaces();
+      const empty = { calls: undefined, annotations: undefined, reasoning: undefined };
+      choice = { index, begun: false, images: 0, ...empty, places, collected };
       this.#choices.set(index, choice);
     }
     return choice;
@@ -486,7 +502,4 @@ const encodeUsage = ({ inputTokens, outputTokens, details, ...usage }: Usage): C
 const audioTokens = (counts: readonly ModalityCount[] = []): number =>
   counts.reduce((sum, { modality, tokens }) => (modality === "audio" ? sum + tokens : sum), 0);
 
-const urlCitation = ({ url, title }: { readonly url: string; readonly title: string }): UrlCitation => ({
-  type: "url_citation",
-  url_citation: { start_index: 0, end_index: 0, url, title },
-});
+const urlCitation = (url_citation: WireSource): UrlCitation => ({ type: "url_citation", url_citation });

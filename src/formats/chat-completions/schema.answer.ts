@@ -33,10 +33,10 @@ const TokenLogprob = v.object({ ...logprob, top_logprobs: v.array(v.object(logpr
 export type TokenLogprob = v.InferOutput<typeof TokenLogprob>;
 const Logprobs = v.object({ content: v.array(TokenLogprob), refusal: v.null() });
 
-/** A source on the web. The indices are always 0, because neutral positions count bytes and this format's do not. */
+/** A source on the web. The indices count characters. Both are 0 for a source without a place in the text. */
 const UrlCitation = v.object({
   type: v.literal("url_citation"),
-  url_citation: v.object({ start_index: v.literal(0), end_index: v.literal(0), url: text, title: text }),
+  url_citation: v.object({ start_index: count, end_index: count, url: text, title: text }),
 });
 export type UrlCitation = v.InferOutput<typeof UrlCitation>;
 

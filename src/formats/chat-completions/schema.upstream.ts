@@ -55,9 +55,7 @@ type LooseLogprob = v.InferOutput<typeof LooseLogprob>;
 
 const LooseAnnotation = object({
   type: envelope,
-  url_citation: v.nullish(
-    object({ url: maybeText, title: maybeText, start_index: unsupportedCount, end_index: unsupportedCount }),
-  ),
+  url_citation: v.nullish(object({ url: maybeText, title: maybeText, start_index: maybeCount, end_index: maybeCount })),
 });
 
 const LooseImage = object({

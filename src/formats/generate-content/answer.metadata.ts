@@ -39,16 +39,26 @@ import {
 /** The fields of a candidate that hold annotations. */
 export type CandidateNotes = Omit<Candidate, "content" | "finishReason" | "index">;
 
-/** Adds an annotation to the fields of a candidate. Depending on its kind, it replaces or extends the annotations before it. */
-export function annotate(notes: CandidateNotes, annotation: Annotation): void {
+/**
+ * Adds an annotation to the fields of a candidate. Depending on its kind, it replaces or extends the annotations before it.
+ *
+ * @param sources The places of the sources among the grounding chunks.
+ */
+export function annotate(notes: CandidateNotes, annotation: Annotation, sources: Map<string, number>): void {
   switch (annotation.type) {
     case "safety":
       notes.safetyRatings = annotation.ratings.map(encodeRating);
       return;
-    case "citations":
+    case "citations": {
+      // The sources of a search have titles. A passage that is copied has none.
+      const { citations } = annotation;
+      const [found, copied] = [citations.filter(isFound), citations.filter((citation) => !isFound(citation))];
+      if (found.length > 0) ground((notes.groundingMetadata ??= {}), found, sources);
+      if (copied.length === 0 && found.length > 0) return;
       notes.citationMetadata ??= {};
-      append((notes.citationMetadata.citationSources ??= []), annotation.citations.map(encodeCitation));
+      append((notes.citationMetadata.citationSources ??= []), copied.map(encodeCitation));
       return;
+    }
     case "grounding":
       notes.groundingMetadata = encodeGrounding(annotation);
       return;
@@ -77,6 +87,22 @@ export function annotate(notes: CandidateNotes, annotation: Annotation): void {
       return;
     default:
       annotation satisfies never;
+  }
+}
+
+type Found = Citation & { readonly uri: string; readonly title: string };
+
+const isFound = (citation: Citation): citation is Found => citation.uri !== undefined && citation.title !== undefined;
+
+/** Adds the sources of a search. A source that is cited several times is one chunk. */
+function ground(metadata: GroundingMetadata, found: readonly Found[], sources: Map<string, number>): void {
+  const chunks = (metadata.groundingChunks ??= []);
+  for (const { uri, title, start, end } of found) {
+    const index = sources.get(uri) ?? chunks.push({ web: { uri, title } }) - 1;
+    sources.set(uri, index);
+    if (start === undefined || end === undefined) continue;
+    const segment = { startIndex: start, endIndex: end };
+    (metadata.groundingSupports ??= []).push({ groundingChunkIndices: [index], segment });
   }
 }
 

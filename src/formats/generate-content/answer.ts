@@ -145,6 +145,7 @@ class CandidateEncoder {
   readonly #pending: (AnswerPart | PendingCall)[] = [];
   readonly #calls: ToolCalls<PendingCall> = new ToolCalls();
   readonly #notes: CandidateNotes = {};
+  readonly #sources: Map<string, number> = new Map();
   #hasRefused = false;
 
   constructor(request: ChatRequest) {
@@ -219,7 +220,7 @@ class CandidateEncoder {
         this.#begin(event, JSON.stringify(event.input)).ended = true;
         return;
       case "annotation":
-        return annotate(this.#notes, event.annotation);
+        return annotate(this.#notes, event.annotation, this.#sources);
       default:
         return event satisfies never;
     }

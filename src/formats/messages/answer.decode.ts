@@ -3,7 +3,7 @@
 import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
+import { given, isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
@@ -241,10 +241,11 @@ export class MessagesDecoder extends NativeDecoder {
     }
     if (citations.length === 0) return;
     // Each citation covers the whole text of its block.
-    const cited = citations.map(({ url, source }) => {
-      const uri = [url, source].find((field) => typeof field === "string");
-      return { start: textStart, end: this.#textBytes, ...(uri !== undefined && { uri }) };
-    });
+    const cited = citations.map(({ url, source, title, document_title, cited_text: quote }) => ({
+      start: textStart,
+      end: this.#textBytes,
+      ...given({ uri: textAmong(url, source), title: textAmong(title, document_title), quote: textAmong(quote) }),
+    }));
     const native = { format: FORMAT, values: citations };
     this.add({ type: "annotation", annotation: { type: "citations", citations: cited, native } });
   }
@@ -287,6 +288,9 @@ export class MessagesDecoder extends NativeDecoder {
     this.#blocks.delete(index);
   }
 }
+
+const textAmong = (...fields: readonly unknown[]): string | undefined =>
+  fields.find((field) => typeof field === "string" && field !== "") as string | undefined;
 
 /** Adds the types of an event and of its delta where the upstream left them out (spec 6.1): clients rely on them. */
 function withTypes(type: string, { type: own, delta }: JsonObject, data: string): string {

@@ -1,7 +1,7 @@
 /** Builds the messages answer (spec 2.7, 6.1) of neutral events: content blocks, stop reason and token counts, as a body or as frames. */
 
 import { backendFailed } from "../../errors.ts";
-import type { Annotation, ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import { type Annotation, citationsIn, type ContentEvent, type FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
@@ -26,6 +26,7 @@ import type {
   StartedAnswer,
   StopReason,
 } from "./schema.answer.ts";
+import { FOREIGN_CITATION } from "./schema.ts";
 
 /** A content block of an answer, complete or still growing. */
 interface AnswerBlock {
@@ -247,11 +248,13 @@ export class MessagesBuilder extends AnswerBuilder {
     }
   }
 
-  /** Adds citations to the newest text. Citations of this format quote their source, and neutral citations have no quote. */
+  /** Adds citations to the newest text. A citation of this format covers its whole block. */
   #cite(annotation: Annotation): void {
     const newest = this.#blocks.at(-1);
+    if (newest?.kind !== "text") return;
     const native = "native" in annotation ? annotation.native : undefined;
-    if (native?.format === FORMAT && newest?.kind === "text") newest.citations.push(...native.values);
+    const isNative = native?.format === FORMAT;
+    for (const citation of isNative ? native.values : encodeCitations(annotation)) newest.citations.push(citation);
   }
 
   get #toolCalls(): ToolCalls<AnswerBlock> {
@@ -339,6 +342,17 @@ export class MessagesBuilder extends AnswerBuilder {
     if (!this.#ended || blocks.length > 0) return;
     emit(endDelta(this.#ended));
     emit({ type: "message_stop" });
+  }
+}
+
+/** Encodes the citations of sources with an address, each once. Without a quote, the cited text is empty. */
+function* encodeCitations(annotation: Annotation): Generator<WireObject> {
+  const told = new Set<string>();
+  for (const { uri: url, title = url, quote: cited_text = "" } of citationsIn(annotation)) {
+    const key = `${url} ${cited_text}`;
+    if (url === undefined || title === undefined || told.has(key)) continue;
+    told.add(key);
+    yield { ...FOREIGN_CITATION, url, title, cited_text };
   }
 }
 

@@ -173,6 +173,7 @@ function checkMedia(part: MediaPart | DocumentPart, fields: ConvertedFields): vo
 const ENDED = approximated("The answer ends as the end of the turn.");
 const REFUSED = approximated("The answer ends as a refusal.");
 const NO_NOTES = dropped("The format has no notes of this kind.");
+const CITED = approximated("A source with an address is cited by the last block of text.");
 
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
@@ -184,8 +185,8 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
-  "answer.annotation.citations": dropped("A citation of this format quotes its source, and this one has no quote."),
-  "answer.annotation.grounding": NO_NOTES,
+  "answer.annotation.citations": CITED,
+  "answer.annotation.grounding": CITED,
   "answer.annotation.attributions": NO_NOTES,
   "answer.annotation.logprobs": NO_NOTES,
   "answer.annotation.retrieved-urls": NO_NOTES,

@@ -102,6 +102,10 @@ const ToolUseBlock = object({
   caller: DirectCaller,
   cache_control,
 });
+
+/** The fields of a citation that another provider has made. The official service makes none with an empty index, and refuses such an index. */
+export const FOREIGN_CITATION = { type: "web_search_result_location", encrypted_index: "" } as const;
+
 export const ThinkingBlock = object({ type: v.literal("thinking"), thinking: v.string(), signature: v.string() });
 export const RedactedThinkingBlock = object({ type: v.literal("redacted_thinking"), data: v.string() });
 

@@ -48,8 +48,16 @@ export const UpstreamUsage = object({
 });
 export type UpstreamUsage = v.InferOutput<typeof UpstreamUsage>;
 
-/** A citation, which names its source in `url` or `source`. The neutral model has no quote and no position in the source. */
-const UpstreamCitation = object({ type: anything, url: anything, source: anything });
+/** A citation, which names its source in `url` or `source`. The neutral model has no position in the source. */
+const UpstreamCitation = object({
+  type: anything,
+  url: anything,
+  source: anything,
+  title: anything,
+  document_title: anything,
+  // Most formats have no quote.
+  cited_text: unsupported(anything),
+});
 export type UpstreamCitation = v.InferOutput<typeof UpstreamCitation>;
 
 const KNOWN_BLOCKS = {

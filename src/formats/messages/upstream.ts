@@ -26,6 +26,7 @@ import {
   toolLoopStart,
 } from "./request.ts";
 import { FORMAT } from "./routes.ts";
+import { FOREIGN_CITATION } from "./schema.ts";
 
 /** The version header of requests that the gateway encodes for callers of other formats. */
 const VERSION = "2023-06-01";
@@ -187,8 +188,17 @@ function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
 }
 
 const mayChange = derived(
-  ({ content }: Message): boolean => Array.isArray(content) && (content.length === 0 || content.some(isThought)),
+  ({ content }: Message): boolean =>
+    Array.isArray(content) && (content.length === 0 || content.some(isThought) || content.some(isForeignCited)),
 );
+
+const isForeignCited = ({ type, citations }: JsonObject): boolean =>
+  type === "text" && Array.isArray(citations) && citations.some(isForeignCitation);
+
+const isForeignCitation = (citation: unknown): boolean =>
+  isJsonObject(citation) &&
+  citation["type"] === FOREIGN_CITATION.type &&
+  citation["encrypted_index"] === FOREIGN_CITATION.encrypted_index;
 
 const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
 
@@ -200,7 +210,10 @@ function ownBlock(
   foreignReasoning: CodecOptions["foreignReasoning"],
   fields: ConvertedFields,
 ): readonly JsonObject[] {
-  const { type } = block;
+  const { type, citations } = block;
+  // The citations of an earlier answer are about that answer, and no model reads them. So their loss is not told.
+  if (Array.isArray(citations) && isForeignCited(block))
+    return [{ ...block, citations: citations.filter((citation) => !isForeignCitation(citation)) }];
   const field = type === "thinking" ? "signature" : type === "redacted_thinking" ? "data" : undefined;
   if (field === undefined) return [block];
   const text = block[field];

@@ -2,13 +2,14 @@
 
 import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
-import type { ChatEvent } from "../../model/chat-event.ts";
+import type { ChatEvent, Citation } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
+import { lengthOf, TextPlaces } from "../../model/text-places.ts";
 import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, errorObject } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
-import { decodeLogprobs } from "../shared/openai.ts";
+import { decodeLogprobs, decodeSource } from "../shared/openai.ts";
 import { lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
 import { FORMAT } from "./routes.ts";
 import { flatName } from "./schema.ts";
@@ -57,6 +58,8 @@ export class ResponseDecoder extends NativeDecoder {
   #finished = false;
   #hasCalls = false;
   #hasRefusal = false;
+  /** The places in the text of all messages. */
+  readonly #places = new TextPlaces();
 
   constructor(limits?: JsonLimits) {
     super(FORMAT, limits);
@@ -126,7 +129,7 @@ export class ResponseDecoder extends NativeDecoder {
         return;
       case "response.output_text.delta":
         this.#touch(index, item_id);
-        if (delta !== "") this.add({ type: "text-delta", text: delta });
+        this.#text(delta);
         return this.#addLogprobs(event.logprobs as LooseLogprobs);
       case "response.refusal.delta":
         this.#touch(index, item_id);
@@ -234,18 +237,24 @@ export class ResponseDecoder extends NativeDecoder {
     }
   }
 
+  #text(text: string): void {
+    this.#places.add(text);
+    if (text !== "") this.add({ type: "text-delta", text });
+  }
+
   #message({ content }: LooseItem, isNew: boolean): void {
-    const chunks: { uri: string; title?: string }[] = [];
+    const texts: { readonly length: number; readonly annotations: readonly WireObject[] }[] = [];
     let values: readonly WireObject[] = [];
     for (const part of content ?? []) {
       const { text, refusal, annotations, logprobs } = part;
       if (!isKnownPart(part)) {
         // Read no field of a part of another type but a text.
-        if (isNew && typeof text === "string") this.add({ type: "text-delta", text });
+        if (isNew && typeof text === "string") this.#text(text);
         else if (typeof text !== "string") this.add({ type: "provider", format: FORMAT, value: part });
+        texts.push({ length: lengthOf(typeof text === "string" ? text : ""), annotations: [] });
         continue;
       }
-      if (isNew && text) this.add({ type: "text-delta", text });
+      if (isNew) this.#text(text ?? "");
       if (isNew && refusal) {
         this.#hasRefusal = true;
         this.add({ type: "refusal-delta", text: refusal });
@@ -253,12 +262,21 @@ export class ResponseDecoder extends NativeDecoder {
       if (isNew) this.#addLogprobs(logprobs);
       // The text before the annotations is that of the last part.
       values = annotations ?? [];
-      for (const { url, title } of annotations ?? [])
-        if (typeof url === "string" && url !== "")
-          chunks.push({ uri: url, ...(typeof title === "string" && title !== "" && { title }) });
+      texts.push({ length: lengthOf(text ?? ""), annotations: values });
     }
-    if (chunks.length > 0)
-      this.add({ type: "annotation", annotation: { type: "grounding", chunks, native: { format: FORMAT, values } } });
+    // The texts of the message are the last ones so far.
+    let start = this.#places.chars - texts.reduce((sum, { length }) => sum + length, 0);
+    const citations: Citation[] = [];
+    for (const { length, annotations } of texts) {
+      for (const source of annotations)
+        for (const citation of decodeSource(source, this.#places, start)) citations.push(citation);
+      start += length;
+    }
+    if (citations.length > 0)
+      this.add({
+        type: "annotation",
+        annotation: { type: "citations", citations, native: { format: FORMAT, values } },
+      });
   }
 
   #callId({ call_id, id }: LooseItem): string {

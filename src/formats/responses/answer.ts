@@ -4,11 +4,12 @@ import { backendFailed } from "../../errors.ts";
 import type { Annotation, ContentEvent, FinishReason } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
+import { TextPlaces } from "../../model/text-places.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
 import { AnswerBuilder, type AnswerFinish, answerId, type NeutralEvent, showsThoughts } from "../shared/answer.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
-import { encodeLogprobs, openAITier, sourcesIn } from "../shared/openai.ts";
+import { encodeLogprobs, openAITier, sourcesIn, type WireSource } from "../shared/openai.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
@@ -74,13 +75,7 @@ interface OpenReasoning extends Open<ItemOf<"reasoning">> {
   block: string | undefined;
 }
 
-const urlCitation = ({ url, title }: { readonly url: string; readonly title: string }): UrlCitation => ({
-  type: "url_citation",
-  start_index: 0,
-  end_index: 0,
-  url,
-  title,
-});
+const urlCitation = (source: WireSource): UrlCitation => ({ type: "url_citation", ...source });
 
 type CallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
 
@@ -119,6 +114,9 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   #repeated: Record<string, unknown> | undefined;
   #tier: string | undefined;
   #message: Open<ItemOf<"message">> | undefined;
+  /** The places in the text of all messages, and the character with which the last part begins. */
+  readonly #places = new TextPlaces();
+  #partStart = 0;
   #reasoning: OpenReasoning | undefined;
   /** The reasoning so far that the caller does not see. */
   #hidden: { readonly pieces: string[]; readonly block: string | undefined } | undefined;
@@ -160,6 +158,10 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
       // The cast is safe enough: the items are only written again, and a message is read with care.
       const item = shown as unknown as OutputItem;
       this.#output[output_index] = item;
+      for (const shownPart of item.type === "message" ? item.content : []) {
+        this.#partStart = this.#places.chars;
+        if (shownPart.type === "output_text") this.#places.add(shownPart.text);
+      }
       if (!open.has(output_index)) continue;
       const part = item.type === "message" && isPartOpen ? item.content.at(-1) : undefined;
       if (item.type === "message" && part?.type === "output_text") {
@@ -327,7 +329,9 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
         part: { ...part },
       });
       content.push(part);
+      this.#partStart = this.#places.chars;
     }
+    if (type === "output_text") this.#places.add(delta);
     message.pieces.push(delta);
     if (!this.#emit) return;
     const place = { ...this.#at(message), content_index: content.length - 1, delta };
@@ -364,7 +368,7 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
     const sources = native
       ? // The cast is needed because the annotations are those of an upstream.
         (native.values as unknown as readonly UrlCitation[])
-      : sourcesIn(annotation).map(urlCitation);
+      : sourcesIn(annotation, this.#places, this.#partStart).map(urlCitation);
     for (const source of sources) {
       const annotation_index = part.annotations.push(source) - 1;
       this.#emit?.("response.output_text.annotation.added", { ...place, annotation_index, annotation: source });

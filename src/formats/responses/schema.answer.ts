@@ -11,7 +11,7 @@ const anyObject = v.record(v.string(), any);
 /** An object of the caller, which the answer repeats. */
 const typed = v.objectWithRest({ type: text }, any);
 
-/** A source on the web. The indices are 0 in answers of other formats, because neutral positions count bytes. */
+/** A source on the web. The indices count characters of the part. Both are 0 for a source without a place in the part. */
 const UrlCitation = v.object({
   type: v.literal("url_citation"),
   url: text,

@@ -19,8 +19,8 @@ const Annotation = object({
   type: maybeText,
   url: maybeText,
   title: maybeText,
-  start_index: unsupported(maybeCount),
-  end_index: unsupported(maybeCount),
+  start_index: maybeCount,
+  end_index: maybeCount,
 });
 
 /** An object of a type that the gateway does not read. */

@@ -1,7 +1,7 @@
 /** The parts that OpenAI's two chat formats have in common: facts about models, log probabilities and sources. */
 
 import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
-import type { Annotation, Logprob, Logprobs } from "../../model/chat-event.ts";
+import { type Annotation, type Citation, citationsIn, type Logprob, type Logprobs } from "../../model/chat-event.ts";
 import type {
   ChatRequest,
   DocumentPart,
@@ -10,6 +10,7 @@ import type {
   Reasoning,
   ReasoningControl,
 } from "../../model/chat-request.ts";
+import type { TextPlaces } from "../../model/text-places.ts";
 import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
@@ -177,14 +178,45 @@ export const decodeLogprobs = (
   top: steps.map((step) => (step.top_logprobs ?? []).map(decodeLogprob)),
 });
 
-/** Returns the sources on the web that an annotation names. */
-export function sourcesIn(annotation: Annotation): { readonly url: string; readonly title: string }[] {
-  if (annotation.type === "citations")
-    return annotation.citations.flatMap(({ uri: url }) => (url === undefined ? [] : { url, title: url }));
-  if (annotation.type !== "grounding") return [];
-  return (annotation.chunks ?? []).flatMap(({ uri: url, title = url }) =>
-    url === undefined || title === undefined ? [] : { url, title },
-  );
+/** A source on the web on the wire. Its indices count characters, and are 0 for a source without a place in the text. */
+export interface WireSource {
+  url: string;
+  title: string;
+  start_index: number;
+  end_index: number;
+}
+
+/**
+ * Returns the sources on the web that an annotation names.
+ *
+ * @param places The places in the text of the answer so far; undefined if that text is not known.
+ * @param from The position of the wire's text in the answer's text, in characters.
+ */
+export function sourcesIn(annotation: Annotation, places: TextPlaces | undefined, from = 0): WireSource[] {
+  return citationsIn(annotation).flatMap(({ uri: url, title = url, ...span }) => {
+    if (url === undefined || title === undefined) return [];
+    const { start = 0, end = 0 } = places?.charsOf(span) ?? {};
+    // The text of an earlier part has no place in this one.
+    const isWithin = start < end && end > from;
+    return {
+      url,
+      title,
+      start_index: isWithin ? Math.max(0, start - from) : 0,
+      end_index: isWithin ? end - from : 0,
+    };
+  });
+}
+
+/** Decodes the source that an upstream names; an empty list without an address. The other parameters are those of `sourcesIn`. */
+export function decodeSource(
+  { url, title, start_index: start, end_index: end }: { readonly [Name in keyof WireSource]?: unknown },
+  places: TextPlaces,
+  from = 0,
+): Citation[] {
+  if (typeof url !== "string" || url === "") return [];
+  const hasSpan = typeof start === "number" && typeof end === "number" && start >= 0;
+  const span = hasSpan ? places.bytesOf({ start: from + start, end: from + end }) : undefined;
+  return [{ ...span, uri: url, ...(typeof title === "string" && title !== "" && { title }) }];
 }
 
 const COMPLETED = approximated("The answer ends as if it were complete.");
@@ -196,8 +228,8 @@ export const OPENAI_ANSWERS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
-  "answer.annotation.citations": approximated("A citation is only the address of its source."),
-  "answer.annotation.grounding": approximated("The sources are only addresses on the web."),
+  "answer.annotation.citations": approximated("A citation is only the address, the title and the place in the text."),
+  "answer.annotation.grounding": approximated("A source is only the address, the title and the place in the text."),
   "answer.annotation.attributions": NO_NOTES,
   "answer.annotation.logprobs": approximated("The mean and the ids of the tokens are left out."),
   "answer.annotation.retrieved-urls": NO_NOTES,

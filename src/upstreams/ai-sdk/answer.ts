@@ -2,8 +2,9 @@
 
 import { backendFailed } from "../../errors.ts";
 import { toBase64 } from "../../media/base64.ts";
-import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
+import type { ChatEvent, Citation, FinishReason } from "../../model/chat-event.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { TextPlaces } from "../../model/text-places.ts";
 import { type Usage, withParts } from "../../model/usage.ts";
 import type { MessageRules } from "../messages.ts";
 import type { Traits } from "./conversions.ts";
@@ -22,6 +23,8 @@ interface Block {
   hasContent: boolean;
   /** True when a call has a signature since its start. */
   readonly isSigned: boolean;
+  /** The position of a text in the whole text of the answer, in characters. */
+  readonly textStart: number;
 }
 
 export class ModelAnswerDecoder {
@@ -33,7 +36,10 @@ export class ModelAnswerDecoder {
   /** The ids of tool calls that are sent in one piece, because their arguments are not JSON or the provider runs the tool itself. */
   readonly #whole: Set<string> = new Set();
   readonly #called: Set<string> = new Set();
-  readonly #sources: { uri?: string; title?: string }[] = [];
+  readonly #sources: Source[] = [];
+  /** The addresses that a text cites. Providers name them as sources, too. */
+  readonly #cited: Set<string> = new Set();
+  readonly #places: TextPlaces = new TextPlaces();
   readonly #toolUses: Record<string, number> = {};
   #started = false;
 
@@ -64,7 +70,7 @@ export class ModelAnswerDecoder {
       if (type === "text" || type === "reasoning") {
         const id = String(index);
         events.push(...this.part({ type: `${type}-delta`, id, delta: item["text"] }));
-        events.push(...this.part({ type: `${type}-end`, id, providerMetadata }));
+        events.push(...this.part({ type: `${type}-end`, id, providerMetadata, citations: item["citations"] }));
       } else events.push(...this.part(item));
     }
     events.push(...this.#finish(answer));
@@ -91,7 +97,7 @@ export class ModelAnswerDecoder {
         return this.#delta(part, part["type"]);
       case "text-end":
       case "reasoning-end":
-        return this.#end(keyOf(part), metadataOf(part["providerMetadata"]));
+        return this.#end(keyOf(part), metadataOf(part["providerMetadata"]), part["citations"]);
       case "tool-input-start":
         return this.#beginCall(part);
       case "tool-input-delta":
@@ -101,12 +107,9 @@ export class ModelAnswerDecoder {
       case "file":
       case "reasoning-file":
         return [mediaOf(part, this.#traits.signer)];
-      case "source": {
-        const { sourceType, url, title } = part;
-        if (sourceType === "url" && typeof url === "string")
-          this.#sources.push({ uri: url, ...(typeof title === "string" && { title }) });
+      case "source":
+        this.#sources.push(...sourceOf(part));
         return [];
-      }
       case "tool-result":
       case "tool-approval-request":
       case "custom":
@@ -122,7 +125,8 @@ export class ModelAnswerDecoder {
   }
 
   #begin(key: string, kind: Block["kind"], part: WirePart, isSigned = false): Block {
-    const block = { kind, metadata: metadataOf(part["providerMetadata"]), hasContent: false, isSigned };
+    const metadata = metadataOf(part["providerMetadata"]);
+    const block = { kind, metadata, hasContent: false, isSigned, textStart: this.#places.chars };
     this.#blocks.set(key, block);
     return block;
   }
@@ -133,14 +137,40 @@ export class ModelAnswerDecoder {
     block.metadata = mergedMetadata(block.metadata, metadataOf(part["providerMetadata"]));
     if (delta === "") return [];
     block.hasContent = true;
+    if (type === "text-delta") this.#places.add(delta);
     return [{ type, text: delta, block: key }];
   }
 
   /** Ends a text or a reasoning. The provider's metadata become the block's signature. */
-  #end(key: string, last: ProviderOptions): ChatEvent[] {
+  #end(key: string, last: ProviderOptions, citations?: unknown): ChatEvent[] {
     const block = this.#blocks.get(key);
     if (!block) return [];
     this.#blocks.delete(key);
+    const cited =
+      Array.isArray(citations) && block.kind === "text" ? this.#citationsIn(citations, block.textStart) : [];
+    const ended = this.#endBlock(key, block, last);
+    return cited.length === 0
+      ? ended
+      : [...ended, { type: "annotation", annotation: { type: "citations", citations: cited } }];
+  }
+
+  /** Decodes the citations of a text. A citation without a place is of the whole text. */
+  #citationsIn(citations: readonly unknown[], textStart: number): Citation[] {
+    return citations.flatMap((citation): Citation[] => {
+      if (!isJsonObject(citation) || !isJsonObject(citation["source"])) return [];
+      const { source, startIndex, endIndex, citedText: quote } = citation;
+      const [start, end] =
+        typeof startIndex === "number" && typeof endIndex === "number"
+          ? [textStart + startIndex, textStart + endIndex]
+          : [textStart, this.#places.chars];
+      return sourceOf(source).map((named) => {
+        this.#cited.add(named.uri);
+        return { ...named, ...this.#places.bytesOf({ start, end }), ...(typeof quote === "string" && { quote }) };
+      });
+    });
+  }
+
+  #endBlock(key: string, block: Block, last: ProviderOptions): ChatEvent[] {
     const metadata = mergedMetadata(block.metadata, last);
     const { signer, takesUnsigned } = this.#traits;
     const signed = signatureOf(metadata, signer);
@@ -201,8 +231,11 @@ export class ModelAnswerDecoder {
     if (reason === undefined) throw backendFailed("The model backend's answer ended by an error.");
     const events: ChatEvent[] = [];
     for (const [key, { kind }] of this.#blocks) if (kind !== "call") events.push(...this.#end(key, {}));
-    if (this.#sources.length > 0)
-      events.push({ type: "annotation", annotation: { type: "grounding", chunks: this.#sources } });
+    const others = this.#sources.filter(({ uri }) => !this.#cited.has(uri));
+    // The sources of an answer replace each other, and citations add up.
+    if (others.length > 0 && this.#cited.size > 0)
+      events.push({ type: "annotation", annotation: { type: "citations", citations: others } });
+    else if (others.length > 0) events.push({ type: "annotation", annotation: { type: "grounding", chunks: others } });
     const stopSequence = stopSequenceIn(providerMetadata);
     events.push({
       type: "finish",
@@ -216,6 +249,12 @@ export class ModelAnswerDecoder {
     return events;
   }
 }
+
+type Source = Citation & { readonly uri: string };
+
+/** Decodes a source on the web; an empty list for any other source. */
+const sourceOf = ({ sourceType, url, title }: WirePart): Source[] =>
+  sourceType === "url" && typeof url === "string" ? [{ uri: url, ...(typeof title === "string" && { title }) }] : [];
 
 /** Texts, reasoning and calls have separate ids, which may be equal. The prefix makes each key unique. */
 const keyOf = (part: WirePart): string => `${String(part["type"]).startsWith("text") ? "t" : "r"}:${text(part, "id")}`;

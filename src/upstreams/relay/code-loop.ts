@@ -6,7 +6,13 @@
 import { backendFailed } from "../../errors.ts";
 import type { RelayedContext } from "../../formats/module.ts";
 import { AnsweredArguments, CUT_SHORT } from "../../formats/shared/tools.ts";
-import type { Annotation, ChatEvent, FinishEvent, NativeEvent } from "../../model/chat-event.ts";
+import {
+  type Annotation,
+  type ChatEvent,
+  type FinishEvent,
+  movedBy,
+  type NativeEvent,
+} from "../../model/chat-event.ts";
 import { type ChatMessage, type ChatRequest, CODE_TOOL, type Part, type ToolChoice } from "../../model/chat-request.ts";
 import { given, type JsonLimits, utf8Length } from "../../model/json.ts";
 import { sumOfUsages, type Usage } from "../../model/usage.ts";
@@ -384,14 +390,7 @@ class ModelTurn {
 
   /** Moves the places of citations from the text of the turn to the text of the answer. */
   #inAnswer(annotation: Annotation): Annotation {
-    const before = this.#textStart;
-    if (annotation.type !== "citations" || before === 0) return annotation;
-    const citations = annotation.citations.map(({ start, end, ...citation }) => ({
-      ...citation,
-      ...(start !== undefined && { start: before + start }),
-      ...(end !== undefined && { end: before + end }),
-    }));
-    return { ...annotation, citations };
+    return this.#textStart === 0 ? annotation : movedBy(annotation, this.#textStart);
   }
 
   #join(type: "text" | "reasoning", text: string): void {

@@ -1,7 +1,7 @@
 /** Goes on with an answer on the next upstream, when the upstream of its beginning has broken off. */
 
 import { changedError, GatewayError, toGatewayError } from "../../errors.ts";
-import type { ChatEvent } from "../../model/chat-event.ts";
+import { type ChatEvent, movedBy } from "../../model/chat-event.ts";
 import type { ChatMessage, ChatRequest, TextTurn } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { utf8Length } from "../../model/json.ts";
@@ -231,17 +231,8 @@ class RestRequest {
           const named = block && own === first.block ? block.block : own === undefined ? undefined : `${own}+`;
           return [{ ...delta, text, ...(named !== undefined && { block: named }) }];
         }
-        case "annotation": {
-          const { annotation } = event;
-          if (annotation.type !== "citations") return [event];
-          const by = before - join.removed;
-          const citations = annotation.citations.map(({ start, end, ...citation }) => ({
-            ...citation,
-            ...(start !== undefined && { start: start + by }),
-            ...(end !== undefined && { end: end + by }),
-          }));
-          return [{ ...event, annotation: { ...annotation, citations } }];
-        }
+        case "annotation":
+          return [{ ...event, annotation: movedBy(event.annotation, before - join.removed) }];
         case "start":
         case "usage":
           return [event];

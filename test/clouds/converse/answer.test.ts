@@ -123,7 +123,7 @@ const BLOCKS: readonly (readonly [name: string, block: ContentBlock, events: rea
         annotation: {
           type: "citations",
           citations: [
-            { start: 0, end: 9, uri: "https://example.com/w" },
+            { start: 0, end: 9, uri: "https://example.com/w", title: "Weather", quote: "Rain." },
             { start: 0, end: 9, uri: "report" },
           ],
         },
@@ -182,8 +182,7 @@ describe("a block of Converse", () => {
 });
 
 /** The fields of a citation that are lost. */
-const cited = (at: string): string[] =>
-  ["location.documentPage", "sourceContent", "title"].map((name) => `${at}.${name}`);
+const cited = (at: string): string[] => ["location.documentPage", "sourceContent"].map((name) => `${at}.${name}`);
 
 describe("what the neutral model has no words for", () => {
   it("is told once, complete and streamed", () => {

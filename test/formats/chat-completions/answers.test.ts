@@ -124,7 +124,7 @@ const ANSWERED: readonly Answered[] = [
       content: "",
       annotations: [citation("https://a.b", "A"), citation("https://c.d", "https://c.d")],
     },
-    [{ annotations: [citation("https://a.b", "A")] }, { annotations: [citation("https://c.d", "https://c.d")] }],
+    [{ annotations: [citation("https://a.b", "A"), citation("https://c.d", "https://c.d")] }],
   ],
   [
     "a sound",

@@ -278,8 +278,8 @@ describe("a stream", () => {
         {
           type: "annotation",
           annotation: {
-            type: "grounding",
-            chunks: [{ uri: "https://a.b", title: "A" }],
+            type: "citations",
+            citations: [{ uri: "https://a.b", title: "A" }],
             native: {
               format: "chat-completions",
               values: [{ type: "url_citation", url_citation: { url: "https://a.b", title: "A" } }, {}],

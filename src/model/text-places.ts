@@ -1,0 +1,94 @@
+/** Places in a growing text, as bytes and as characters: neutral positions count bytes, and those of OpenAI's formats characters. */
+
+import { utf8Length } from "./json.ts";
+
+/** Characters of one width, in bytes, that follow each other. A character is a code point. */
+interface Run {
+  readonly byte: number;
+  readonly char: number;
+  readonly width: number;
+}
+
+/** The positions of a piece of a text. The end is the position behind the last byte or character. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+const widthOf = (char: string): number => {
+  const code = char.codePointAt(0) ?? 0;
+  return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+};
+
+export class TextPlaces {
+  readonly #runs: Run[] = [];
+  /** The width of the last run; 0 before the first run and behind skipped text. */
+  #width = 0;
+  #bytes = 0;
+  #chars = 0;
+
+  /** The length of the text in characters, with the skipped text. */
+  get chars(): number {
+    return this.#chars;
+  }
+
+  /** Adds a piece of the text. A text of ASCII, which is most text, is one run. */
+  add(text: string): void {
+    const bytes = utf8Length(text);
+    if (bytes === text.length) this.#extend(1, bytes);
+    else for (const char of text) this.#extend(widthOf(char), 1);
+  }
+
+  /** Adds characters that no byte position counts: they stand only in the text of one format. */
+  skip(text: string): void {
+    this.#chars += lengthOf(text);
+    this.#width = 0;
+  }
+
+  /** Returns the characters of a span of bytes; undefined for a span that is empty or outside of the text. */
+  charsOf(span: Partial<Span>): Span | undefined {
+    const { start = 0, end = 0 } = span;
+    if (!(start >= 0 && start < end && start < this.#bytes)) return undefined;
+    const last = Math.min(end, this.#bytes);
+    return { start: this.#at(start, "byte", "char", false), end: this.#at(last, "byte", "char", true) };
+  }
+
+  /** Returns the bytes of a span of characters; undefined for a span that is empty or outside of the text. */
+  bytesOf({ start, end }: Span): Span | undefined {
+    if (!(start >= 0 && start < end && start < this.#chars)) return undefined;
+    const last = Math.min(end, this.#chars);
+    return { start: this.#at(start, "char", "byte", false), end: this.#at(last, "char", "byte", true) };
+  }
+
+  /** @param isEnd Counts a position between two runs to the first of them. */
+  #at(position: number, from: "byte" | "char", to: "byte" | "char", isEnd: boolean): number {
+    let [low, high] = [0, this.#runs.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const begin = this.#runs[middle]?.[from] ?? 0;
+      if (isEnd ? begin < position : begin <= position) low = middle + 1;
+      else high = middle;
+    }
+    const run = this.#runs[low - 1];
+    if (!run) return 0;
+    const offset = position - run[from];
+    if (to === "byte") return run.byte + offset * run.width;
+    // A span that begins or ends inside a character has the whole character.
+    return run.char + (isEnd ? Math.ceil(offset / run.width) : Math.floor(offset / run.width));
+  }
+
+  #extend(width: number, count: number): void {
+    if (count === 0) return;
+    if (width !== this.#width) this.#runs.push({ byte: this.#bytes, char: this.#chars, width });
+    this.#width = width;
+    this.#bytes += width * count;
+    this.#chars += count;
+  }
+}
+
+/** Returns the length of a text in characters. */
+export function lengthOf(text: string): number {
+  let length = 0;
+  for (const _ of text) length++;
+  return length;
+}
