@@ -316,15 +316,16 @@ describe("the sources of a model of the AI SDK", () => {
   });
 });
 
+const support = (start: number, end: number) => ({ chunkIndices: [0], segment: { start, end } });
+
 it("stand once in a text of messages that a source supports several times", async () => {
   const named = { uri: SOURCE.url, title: SOURCE.title };
   const backend: ModelBackend = {
     async *chat() {
       yield { type: "text-delta", text: TEXT };
-      const at = (start: number, end: number) => ({ chunkIndices: [0], segment: { start, end } });
       yield {
         type: "annotation",
-        annotation: { type: "grounding", chunks: [named, {}], supports: [at(0, 2), at(2, 4)] },
+        annotation: { type: "grounding", chunks: [named, {}], supports: [support(0, 2), support(2, 4)] },
       };
       yield { type: "finish", reason: "stop" };
     },

@@ -325,7 +325,7 @@ export class MessagesBuilder extends AnswerBuilder {
       block.isWritten = true;
       for (const piece of block.pieces) emit({ type: "content_block_delta", index, delta: deltaOf(block.kind, piece) });
       for (const citation of block.citations)
-        emit({ type: "content_block_delta", index, delta: { type: "citations_delta", citation } as never });
+        emit({ type: "content_block_delta", index, delta: { type: "citations_delta", citation } });
       block.pieces.length = block.citations.length = 0;
       if (!block.ended) break;
       // Write this frame even for an empty signature: some clients read the signature only here.

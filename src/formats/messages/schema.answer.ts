@@ -81,6 +81,7 @@ const ContentDelta = v.variant("type", [
   v.object({ type: v.literal("thinking_delta"), thinking: text }),
   v.object({ type: v.literal("signature_delta"), signature: text }),
   v.object({ type: v.literal("input_json_delta"), partial_json: text }),
+  v.object({ type: v.literal("citations_delta"), citation: anyObject }),
 ]);
 export type ContentDelta = v.InferOutput<typeof ContentDelta>;
 
