@@ -75,21 +75,29 @@ export interface ImageUsage {
   readonly outputTokens: number;
 }
 
+/** The properties of an image as its upstream tells them. The caller may have left them to the upstream, with `auto`. */
+export interface ImageTraits {
+  /** The size, such as `1536x1024`, in pixels. */
+  readonly size?: string;
+  readonly quality?: string;
+  readonly background?: string;
+}
+
 /** An event of a backend that draws. */
 export type ImageEvent =
   | ImageDrawn
   /** An unfinished image. `image` is the number of the image, and `step` the number of the unfinished version, both from 0. */
-  | {
+  | ({
       readonly type: "partial-image";
       readonly image: number;
       readonly step: number;
       readonly bytes: Uint8Array;
       readonly mediaType: ImageMediaType;
-    }
+    } & ImageTraits)
   | { readonly type: "usage"; readonly usage: Partial<ImageUsage>; readonly native?: NativeUsage };
 
 /** A finished image. */
-export interface ImageDrawn {
+export interface ImageDrawn extends ImageTraits {
   readonly type: "image";
   readonly bytes: Uint8Array;
   readonly mediaType: ImageMediaType;

@@ -2,8 +2,8 @@
 
 import type * as v from "valibot";
 import { toBase64 } from "../../media/base64.ts";
-import type { ImageAnswerEvent, ImageOperation, ImageRequest } from "../../model/image.ts";
-import { isJsonObject, jsonLine } from "../../model/json.ts";
+import type { ImageAnswerEvent, ImageMediaType, ImageOperation, ImageRequest, ImageTraits } from "../../model/image.ts";
+import { given, isJsonObject, jsonLine } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerStream } from "../format.ts";
 import { encodeError } from "../shared/errors.ts";
@@ -30,7 +30,12 @@ export function answerCollector(
   const body: WireAnswer = { created, data: [] };
   return {
     add(event) {
-      if (event.type === "image") body.data.push(encodeImage(event, request, request.delivery !== "url"));
+      if (event.type === "image") {
+        body.data.push(encodeImage(event, request, request.delivery !== "url"));
+        // Only an upstream knows these. The answer has them once, for all images.
+        const traits = traitsOf(event);
+        if (Object.keys(traits).length > 0) Object.assign(body, traits, { output_format: formatOf(event) });
+      }
       if (event.type === "finish" && tellsUsage) body.usage = encodeUsage(event);
     },
     body: () => body,
@@ -51,18 +56,18 @@ export function answerStream(
   created: number,
   tellsUsage: boolean,
 ): AnswerStream<ImageAnswerEvent> {
-  const { size, quality = "auto", background = "auto" } = request;
+  const asked = { size: request.size, quality: request.quality ?? "auto", background: request.background ?? "auto" };
   /** The newest picture, if the model reports usage. It waits because the last picture is written with the usage of all pictures. */
   let held: FinishedImage | undefined;
 
-  const frame = (kind: "partial_image" | "completed", mediaType: string, picture: object, usage?: object): string => {
+  const frame = (kind: "partial_image" | "completed", image: Shown, picture: object, usage?: object): string => {
     const type = `${EVENT_NAME[request.operation]}.${kind}`;
-    const traits = { size, quality, background, output_format: mediaType.replace("image/", "") };
+    const traits = { ...asked, ...traitsOf(image), output_format: formatOf(image) };
     return frameText(type, { type, created_at: created, ...picture, ...traits, ...usage });
   };
   // Always include the data, even if a URL was requested: clients of this stream break on an event without data.
   const completed = (image: FinishedImage, usage?: object): string =>
-    frame("completed", image.mediaType, encodeImage(image, request, true), usage);
+    frame("completed", image, encodeImage(image, request, true), usage);
   // Every event must have a usage, and some clients add them up. Therefore only the last event has the real usage; the others have zeros.
   const release = (usage = NO_USAGE): string => {
     const image = held;
@@ -79,7 +84,7 @@ export function answerStream(
           return "";
         case "partial-image": {
           const picture = { b64_json: toBase64(event.bytes), partial_image_index: event.step };
-          return frame("partial_image", event.mediaType, picture);
+          return frame("partial_image", event, picture);
         }
         case "image": {
           if (!tellsUsage) return completed(event);
@@ -94,6 +99,13 @@ export function answerStream(
     error: (error) => release() + frameText("error", encodeError(error)),
   };
 }
+
+type Shown = ImageTraits & { readonly mediaType: ImageMediaType };
+type WireFormat = NonNullable<WireAnswer["output_format"]>;
+
+const traitsOf = ({ size, quality, background }: ImageTraits): ImageTraits => given({ size, quality, background });
+
+const formatOf = ({ mediaType }: Shown): WireFormat => mediaType.replace("image/", "") as WireFormat;
 
 const frameText = (event: string, data: object): string => `event: ${event}\ndata: ${jsonLine(data)}\n\n`;
 

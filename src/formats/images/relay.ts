@@ -4,8 +4,16 @@ import { type GatewayError, backendFailed } from "../../errors.ts";
 import { encodeForm } from "../../http/form.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
-import { IMAGE, type ImageEvent, type ImageRequest, type ImageMediaType, type ImageUsage } from "../../model/image.ts";
-import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.ts";
+import {
+  IMAGE,
+  type ImageDrawn,
+  type ImageEvent,
+  type ImageMediaType,
+  type ImageRequest,
+  type ImageTraits,
+  type ImageUsage,
+} from "../../model/image.ts";
+import { given, isJsonObject, type JsonLimits, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
 import type { AnswerNotes, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
 import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
@@ -79,11 +87,7 @@ function bodyOf(body: EncodedRequest["body"]): Pick<RequestBelow, "headers" | "b
 /** Replaces a picture that was not fetched, so that the picture is counted. */
 const UNFETCHED: Picture = { bytes: new Uint8Array(), mediaType: "image/png" };
 
-const drawn = ({ revisedPrompt }: ToldPicture, picture: Picture): ImageEvent => ({
-  type: "image",
-  ...picture,
-  ...(revisedPrompt !== undefined && { revisedPrompt }),
-});
+const drawn = ({ told }: ToldPicture, picture: Picture): ImageEvent => ({ type: "image", ...picture, ...told });
 
 async function fetched(
   told: ToldPicture & { readonly url: string },
@@ -114,7 +118,7 @@ function permitted(address: string, origins: ReadonlySet<string>): URL {
 /** A finished picture from an upstream: its bytes, or its address. */
 type ToldPicture = {
   readonly type: "picture";
-  readonly revisedPrompt?: string;
+  readonly told: Pick<ImageDrawn, "revisedPrompt" | keyof ImageTraits>;
 } & ({ readonly picture: Picture } | { readonly url: string });
 
 interface Picture {
@@ -134,7 +138,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
       const { data, usage } = answer;
       if (isError(answer)) throw withKnownPath(decodeUpstreamError(undefined, answer));
       if (!Array.isArray(data)) throw backendFailed("The model backend's answer has no pictures.");
-      const pictures = data.slice(0, count).map(decodeImage);
+      const pictures = data.slice(0, count).map((image) => decodeImage(image, decodeTraits(answer)));
       return [...decodeUsage(usage), ...pictures];
     },
 
@@ -148,11 +152,11 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
         if (!Number.isSafeInteger(step))
           throw backendFailed("The model backend drew an unfinished picture of no number.");
         const picture = decodePicture(decodeData(event["b64_json"]));
-        return [{ type: "partial-image", image: finished, step: Number(step), ...picture }];
+        return [{ type: "partial-image", image: finished, step: Number(step), ...picture, ...decodeTraits(event) }];
       }
       if (!/^image_\w+\.completed$/.test(type)) return [];
       finished++;
-      return [...decodeUsage(event["usage"]), decodeImage(event)];
+      return [...decodeUsage(event["usage"]), decodeImage(event, decodeTraits(event))];
     },
 
     end() {
@@ -173,15 +177,23 @@ function decodePicture(bytes: Uint8Array): Picture {
   }
 }
 
-function decodeImage(image: JsonValue): ToldPicture {
+function decodeImage(image: JsonValue, traits: ImageTraits): ToldPicture {
   const { b64_json, url, revised_prompt } = isJsonObject(image) ? image : {};
-  const revised = typeof revised_prompt === "string" ? { revisedPrompt: revised_prompt } : {};
-  if (b64_json != null) return { type: "picture", picture: decodePicture(decodeData(b64_json)), ...revised };
+  const told = { ...traits, ...(typeof revised_prompt === "string" && { revisedPrompt: revised_prompt }) };
+  if (b64_json != null) return { type: "picture", picture: decodePicture(decodeData(b64_json)), told };
   if (typeof url !== "string") throw noPicture();
   const inline = /^data:[\w./+-]{0,64};base64,/.exec(url);
-  if (!inline) return { type: "picture", url, ...revised };
-  return { type: "picture", picture: decodePicture(decodeData(url.slice(inline[0].length))), ...revised };
+  if (!inline) return { type: "picture", url, told };
+  return { type: "picture", picture: decodePicture(decodeData(url.slice(inline[0].length))), told };
 }
+
+/** Decodes the properties that an upstream tells of its pictures. */
+const decodeTraits = ({ size, quality, background }: JsonObject): ImageTraits =>
+  given({ size: wordOf(size), quality: wordOf(quality), background: wordOf(background) });
+
+/** Returns a word that may be shown to callers; undefined for any other value. */
+const wordOf = (value: unknown): string | undefined =>
+  typeof value === "string" && /^\w{1,32}$/.test(value) ? value : undefined;
 
 function decodeData(data: unknown): Uint8Array {
   if (typeof data === "string" && isBase64(data)) return fromBase64(data);

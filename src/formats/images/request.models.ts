@@ -143,16 +143,22 @@ const FINISHING = ["background", "moderation", "output_format", "output_compress
 function parameterBreaches({ fields, originals, masked }: RequestFacts, rules: OperationProfile): RuleBreach[] {
   const found: RuleBreach[] = [];
   const breach = (field: string, message: string): void => void found.push({ path: [field], message });
-  const oneOf = (field: "size" | "quality" | "style", values: readonly string[] | undefined): void => {
+  const oneOf = (field: "size" | "quality" | "style", values: readonly string[] | undefined, maxPixels = 0): void => {
     const value = fields[field];
     if (value == null) return;
     if (!values) breach(field, "is not supported");
-    else if (!values.includes(value)) breach(field, `must be ${values.map((each) => `"${each}"`).join(" or ")}`);
+    else if (!values.includes(value)) {
+      const other = maxPixels > 0 ? ` or another size of at most ${maxPixels} pixels` : "";
+      breach(field, `must be ${values.map((each) => `"${each}"`).join(" or ")}${other}`);
+    }
   };
   const { n } = fields;
   const { maxCount } = rules;
   if (n != null && (n < 1 || n > maxCount)) breach("n", maxCount === 1 ? "must be 1" : `must be from 1 to ${maxCount}`);
-  oneOf("size", rules.sizes);
+  const { size } = fields;
+  const { maxPixels = 0, sizes } = rules;
+  const pixels = pixelsOf(size ?? "");
+  if (pixels === 0 || pixels > maxPixels) oneOf("size", sizes, maxPixels);
   oneOf("quality", rules.qualities);
   oneOf("style", rules.styles);
   for (const field of FINISHING) if (fields[field] != null && !rules.finishing) breach(field, "is not supported");
@@ -172,9 +178,9 @@ const FILE_HEADER_BYTES = 64 * 1024;
 const UNKNOWN_PIXELS = 1024 * 1024;
 
 /** Returns the largest number of bytes that all pictures of a request may take. This room is booked before the pictures are drawn. */
-export function maxPictureBytes({ size, count }: ImageRequest, { sizes }: OperationProfile): number {
+export function maxPictureBytes({ size, count }: ImageRequest, { sizes, maxPixels = 0 }: OperationProfile): number {
   // For `auto`, the backend chooses the size: assume the largest size of the model.
-  const pixels = pixelsOf(size) || Math.max(...sizes.map(pixelsOf)) || UNKNOWN_PIXELS;
+  const pixels = pixelsOf(size) || Math.max(maxPixels, ...sizes.map(pixelsOf)) || UNKNOWN_PIXELS;
   return count * (BYTES_A_PIXEL * pixels + FILE_HEADER_BYTES);
 }
 

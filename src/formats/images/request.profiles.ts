@@ -22,6 +22,8 @@ export interface OperationProfile {
   readonly maxCount: number;
   /** The allowed sizes. The first one is the default. */
   readonly sizes: readonly [string, ...string[]];
+  /** Allows any other size, such as `2048x1152`, of at most so many pixels. Default: only `sizes`. */
+  readonly maxPixels?: number;
   /** The allowed qualities. The first one is the default. */
   readonly qualities?: readonly [string, ...string[]];
   /** The allowed styles. The first one is the default. */
@@ -80,6 +82,7 @@ const OPERATION = {
     maxPromptLength: "number",
     maxCount: "number",
     sizes: NAMES,
+    maxPixels: "number?",
     qualities: { optional: NAMES },
     styles: { optional: NAMES },
     finishing: "boolean?",
@@ -185,7 +188,7 @@ export const IMAGE_PROFILES: Readonly<Record<string, ImageProfile>> = {
   },
 };
 
-/** The names that official clients use for these models. */
+/** The names that official clients use for these models: those of `ImageModel` in the `openai` package, version 7.59. */
 export const IMAGE_ALIASES: Readonly<Record<string, string>> = {
   "dall-e-2": "image-model-2",
   "dall-e-3": "image-model-3",
@@ -193,6 +196,14 @@ export const IMAGE_ALIASES: Readonly<Record<string, string>> = {
   "gpt-image-1-mini": "image-model-multi",
   "gpt-image-1.5": "image-model-multi",
   "gpt-image-2": "image-model-multi",
+  "gpt-image-2-2026-04-21": "image-model-multi",
+  "gpt-image-2.5-sunburst": "image-model-multi",
+  "gpt-image-2.5-sunburst-2026-09-08": "image-model-multi",
+  "gpt-image-2.5-flare": "image-model-multi",
+  "gpt-image-2.5-flare-2026-09-08": "image-model-multi",
+  "gpt-image-2.6-sunburst": "image-model-multi",
+  "gpt-image-2.6-flare": "image-model-multi",
+  "chatgpt-image-latest": "image-model-multi",
 };
 
 /** The model of a request without `model` (spec 2.1 to 2.3). */

@@ -59,29 +59,36 @@ export const ImageObject = v.object({
   revised_prompt: v.optional(string),
 });
 
-export const ImagesAnswer = v.object({
-  created: count,
-  data: v.array(ImageObject),
-  usage: v.optional(ImagesUsage),
-});
-
 const traits = {
-  created_at: count,
   size: string,
   quality: string,
   background: string,
   output_format: v.picklist(["png", "jpeg", "webp"]),
 };
+
+export const ImagesAnswer = v.object({
+  created: count,
+  data: v.array(ImageObject),
+  usage: v.optional(ImagesUsage),
+  ...v.partial(v.object(traits)).entries,
+});
 const operation = (kind: string) =>
   ["image_generation", "image_edit", "image_variation"].map((name) => `${name}.${kind}`);
 
 export const ImagesStreamEvent = v.union([
-  v.object({ type: v.picklist(operation("partial_image")), b64_json, partial_image_index: count, ...traits }),
+  v.object({
+    type: v.picklist(operation("partial_image")),
+    b64_json,
+    partial_image_index: count,
+    created_at: count,
+    ...traits,
+  }),
   v.object({
     type: v.picklist(operation("completed")),
     b64_json,
     url: v.optional(url),
     revised_prompt: v.optional(string),
+    created_at: count,
     ...traits,
     usage: v.optional(ImagesUsage),
   }),

@@ -5,6 +5,7 @@ import {
   type ImageAnswerEvent,
   type ImageDrawn,
   type ImageEvent,
+  type ImageTraits,
   type ImageMediaType,
   type ImageRequest,
   type ImageUsage,
@@ -162,9 +163,11 @@ function release(call: KindCall, booking: ImageBooking): void {
 
 const MEDIA_TYPES: readonly string[] = ["image/png", "image/jpeg", "image/webp"] satisfies ImageMediaType[];
 
+const TRAITS: Shapes<ImageTraits> = { size: "string?", quality: "string?", background: "string?" };
+
 const SHAPES = {
-  image: { bytes: "object", mediaType: MEDIA_TYPES, revisedPrompt: "string?" },
-  "partial-image": { image: "number", step: "number", bytes: "object", mediaType: MEDIA_TYPES },
+  image: { bytes: "object", mediaType: MEDIA_TYPES, revisedPrompt: "string?", ...TRAITS },
+  "partial-image": { image: "number", step: "number", bytes: "object", mediaType: MEDIA_TYPES, ...TRAITS },
   usage: { usage: "object", native: "any?" },
 } satisfies { readonly [Type in ImageEvent["type"]]: Shapes<Omit<Extract<ImageEvent, { type: Type }>, "type">> };
 

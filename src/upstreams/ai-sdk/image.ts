@@ -133,8 +133,7 @@ function conversionsOf(model: AiSdkImageModel, request: ImageRequest): Conversio
 function* picturesOf({ images, providerMetadata }: JsonObject, most: number): Generator<ImageDrawn> {
   if (!Array.isArray(images)) throw backendFailed("The model backend's answer has no pictures.");
   for (const [index, image] of images.slice(0, most).entries()) {
-    const revisedPrompt = revisedPromptOf(providerMetadata, index);
-    yield { type: "image", ...pictureOf(image), ...(revisedPrompt !== undefined && { revisedPrompt }) };
+    yield { type: "image", ...pictureOf(image), ...toldOf(providerMetadata, index) };
   }
 }
 
@@ -151,12 +150,19 @@ function pictureOf(image: unknown): Pick<ImageDrawn, "bytes" | "mediaType"> {
   }
 }
 
-function revisedPromptOf(metadata: unknown, index: number): string | undefined {
+const TOLD = ["revisedPrompt", "size", "quality", "background"] as const;
+
+/** Returns what the provider tells of an image, as far as it is texts. */
+function toldOf(metadata: unknown, index: number): Pick<ImageDrawn, (typeof TOLD)[number]> {
+  const told: { [Name in (typeof TOLD)[number]]?: string } = {};
   for (const own of isJsonObject(metadata) ? Object.values(metadata) : []) {
     const image = isJsonObject(own) && Array.isArray(own["images"]) ? own["images"][index] : undefined;
-    if (isJsonObject(image) && typeof image["revisedPrompt"] === "string") return image["revisedPrompt"];
+    for (const name of TOLD) {
+      const value = isJsonObject(image) ? image[name] : undefined;
+      if (typeof value === "string") told[name] ??= value;
+    }
   }
-  return undefined;
+  return told;
 }
 
 /** Adds the tokens of one call to the tokens of the earlier calls, because each usage event reports the total so far. */

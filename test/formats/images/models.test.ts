@@ -1,8 +1,9 @@
 /** Which model a request for images is for, where it names one and where it names none (spec 2.1, 2.2). */
 
+import type { ImageModel } from "openai/resources/images";
 import { describe, expect, it } from "vitest";
-import { ImageModels } from "../../../src/formats/images/request.models.ts";
-import type { ImageOperation } from "../../../src/index.ts";
+import { ImageModels, maxPictureBytes } from "../../../src/formats/images/request.models.ts";
+import type { ImageOperation, ImageRequest } from "../../../src/index.ts";
 
 type Fields = Readonly<Record<string, string | number>>;
 
@@ -62,7 +63,15 @@ describe("an alias", () => {
     ["gpt-image-1-mini", "image-model-multi"],
     ["gpt-image-1.5", "image-model-multi"],
     ["gpt-image-2", "image-model-multi"],
-  ])("%s is %s, and known as one of its names", (alias, model) => {
+    ["gpt-image-2-2026-04-21", "image-model-multi"],
+    ["gpt-image-2.5-sunburst", "image-model-multi"],
+    ["gpt-image-2.5-sunburst-2026-09-08", "image-model-multi"],
+    ["gpt-image-2.5-flare", "image-model-multi"],
+    ["gpt-image-2.5-flare-2026-09-08", "image-model-multi"],
+    ["gpt-image-2.6-sunburst", "image-model-multi"],
+    ["gpt-image-2.6-flare", "image-model-multi"],
+    ["chatgpt-image-latest", "image-model-multi"],
+  ] satisfies [ImageModel, string][])("%s is %s, and known as one of its names", (alias, model) => {
     expect(choose("generate", { model: alias }).id).toBe(model);
     expect(models.aliasesOf(model)).toContain(alias);
   });
@@ -87,5 +96,37 @@ describe("an alias", () => {
     ["itself by way of another", { house: "home", home: "house" }],
   ])("that leads to %s is refused when the gateway is made", (_what, aliases) => {
     expect(() => new ImageModels({ aliases })).toThrow(TypeError);
+  });
+});
+
+describe("a host's own model that takes any size", () => {
+  const sizes = ["auto", "1024x1024", "landscape"] as const;
+  const rules = { maxPromptLength: 10, maxCount: 1, sizes, maxPixels: 2_000_000, qualities: ["auto", "max"] } as const;
+  const profile = { delivery: "data", tellsUsage: true, operations: { generate: rules } } as const;
+  const own = new ImageModels({ models: { "gpt-image-2": profile } });
+  const asking = (size: string) => () => choose("generate", { model: "gpt-image-2", size, quality: "max" }, own);
+
+  it.each(["auto", "landscape", "1600x1250", "2000x1000", "1x2"])("takes %s", (size) => {
+    expect(asking(size)().id).toBe("gpt-image-2");
+  });
+
+  it.each(["2000x1001", "0x5", "1600", "1600x", "-5x5", "portrait", "1600X900", "100000x1"])("refuses %s", (size) => {
+    expect(asking(size)).toThrow(
+      'size: must be "auto" or "1024x1024" or "landscape" or another size of at most 2000000 pixels',
+    );
+  });
+
+  it("needs room for the largest one, where its backend chooses", () => {
+    const [chosen, largest, usual] = ["auto", "2000x1000", "1024x1024"].map((size) =>
+      maxPictureBytes({ size, count: 1 } as ImageRequest, rules),
+    );
+    expect(chosen).toBe(largest);
+    expect(chosen).toBeGreaterThan(usual ?? 0);
+  });
+
+  it("is no rule of the built-in models", () => {
+    expect(() => choose("generate", { model: "gpt-image-2", size: "2048x1152" })).toThrow(
+      'or "1536x1024" or "1024x1536" or "auto" for the model "gpt-image-2"',
+    );
   });
 });

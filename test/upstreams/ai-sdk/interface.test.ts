@@ -510,11 +510,14 @@ const unasked = () => {
 
 describe("an image model", () => {
   it("is asked as often as it must be, for no more than was asked for", async () => {
+    const told = { revisedPrompt: "A tall one", size: "1536x1024", quality: "medium" };
     const counts: unknown[] = [];
     const answer = ({ n }: Asked) => {
       counts.push(n);
       const images = [PICTURE.data, new Uint8Array(PNG), PICTURE.data];
-      const providerMetadata = { openai: { images: [{ revisedPrompt: "A tall one" }] } };
+      const providerMetadata = {
+        openai: { images: [{ revisedPrompt: "A tall one", size: "1536x1024", quality: "medium", background: 7 }] },
+      };
       return { images, providerMetadata, usage: { inputTokens: 2, outputTokens: 3 }, warnings: [] };
     };
     const { events, error } = await draw(imageModel(answer, { maxImagesPerCall: () => Promise.resolve(2) }), {
@@ -523,9 +526,9 @@ describe("an image model", () => {
     expect(error).toBeUndefined();
     expect(counts).toEqual([2, 1]);
     expect(events.filter(({ type }) => type === "image")).toEqual([
-      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", revisedPrompt: "A tall one" },
+      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", ...told },
       { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png" },
-      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", revisedPrompt: "A tall one" },
+      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", ...told },
     ]);
     expect(events.findLast(({ type }) => type === "usage")).toMatchObject({
       usage: { inputTextTokens: 4, outputTokens: 6 },

@@ -107,6 +107,65 @@ const said = (status: number, error: object, more: Readonly<Record<string, strin
   return (socket) => socket.end(whole(status, "application/json", body, more));
 };
 
+async function listOf(events: AsyncIterable<unknown>): Promise<unknown[]> {
+  const list: unknown[] = [];
+  for await (const event of events) list.push(event);
+  return list;
+}
+
+const streaming = (frames: readonly object[]): RawAnswer => {
+  const events = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join("");
+  return (socket) => socket.end(whole(200, "text/event-stream", events));
+};
+
+describe("what an upstream says of its pictures", () => {
+  const traits = { size: "1536x1024", quality: "medium", background: "opaque" };
+  const asked = { model: "gpt-image-1.5", prompt: "A cat", size: "auto", quality: "auto" } as const;
+
+  it("reaches the caller of a complete answer", async () => {
+    const answer = { created: 1, data: [{ b64_json: B64 }], ...traits };
+    const { result } = await told(
+      (socket) => socket.end(json(answer)),
+      (client) => client.images.generate(asked),
+    );
+    expect(result).toMatchObject({ ...traits, output_format: "png" });
+  });
+
+  it("reaches the caller of a stream, in place of what was asked for", async () => {
+    const shown = { b64_json: B64, ...traits };
+    const { result } = await told(
+      streaming([
+        { type: "image_generation.partial_image", partial_image_index: 0, ...shown, size: "768x512" },
+        { type: "image_generation.completed", ...shown },
+      ]),
+      async (client) => listOf(await client.images.generate({ ...asked, stream: true, partial_images: 1 })),
+    );
+    expect(result).toMatchObject([
+      { ...traits, size: "768x512", output_format: "png" },
+      { ...traits, output_format: "png" },
+    ]);
+  });
+
+  it("is what was asked for in a stream that says nothing, and nothing in a complete answer", async () => {
+    const frames = [{ type: "image_generation.completed", b64_json: B64 }];
+    const streamed = await told(streaming(frames), async (client) =>
+      listOf(await client.images.generate({ ...asked, stream: true })),
+    );
+    expect(streamed.result).toMatchObject([{ size: "auto", quality: "auto", background: "auto" }]);
+    const { result } = await told(drawing, (client) => client.images.generate(asked));
+    expect(Object.keys(result as object)).toEqual(["created", "data", "usage"]);
+  });
+
+  it("is only words", async () => {
+    const answer = { created: 1, data: [{ b64_json: B64 }], size: "x".repeat(33), quality: 7, background: "<b>" };
+    const { result } = await told(
+      (socket) => socket.end(json(answer)),
+      (client) => client.images.generate(asked),
+    );
+    expect(Object.keys(result as object)).toEqual(["created", "data", "usage"]);
+  });
+});
+
 describe("what an upstream is asked", () => {
   it("is the caller's own request, with unknown fields, under the name that the caller used; and for data", async () => {
     const { requests } = await told(drawing, (client) =>
