@@ -2,12 +2,11 @@
 
 import { utf8Length } from "./json.ts";
 
-/** Characters of one width, in bytes, that follow each other. A character is a code point. */
-interface Run {
-  readonly byte: number;
-  readonly char: number;
-  readonly width: number;
-}
+/** The numbers of a run: its first byte, its first character, and the bytes of each of its characters. */
+const BYTE = 0;
+const CHAR = 1;
+const WIDTH = 2;
+const RUN_LENGTH = 3;
 
 /** The positions of a piece of a text. The end is the position behind the last byte or character. */
 interface Span {
@@ -21,7 +20,11 @@ const widthOf = (char: string): number => {
 };
 
 export class TextPlaces {
-  readonly #runs: Run[] = [];
+  /**
+   * The runs: characters of one width that follow each other. A character is a code point. The numbers stand in one list, because a text
+   * in Greek has a run for each word and each space.
+   */
+  readonly #runs: number[] = [];
   /** The width of the last run; 0 before the first run and behind skipped text. */
   #width = 0;
   #bytes = 0;
@@ -50,36 +53,42 @@ export class TextPlaces {
     const { start = 0, end = 0 } = span;
     if (!(start >= 0 && start < end && start < this.#bytes)) return undefined;
     const last = Math.min(end, this.#bytes);
-    return { start: this.#at(start, "byte", "char", false), end: this.#at(last, "byte", "char", true) };
+    return { start: this.#at(start, BYTE, false), end: this.#at(last, BYTE, true) };
   }
 
   /** Returns the bytes of a span of characters; undefined for a span that is empty or outside of the text. */
   bytesOf({ start, end }: Span): Span | undefined {
     if (!(start >= 0 && start < end && start < this.#chars)) return undefined;
     const last = Math.min(end, this.#chars);
-    return { start: this.#at(start, "char", "byte", false), end: this.#at(last, "char", "byte", true) };
+    return { start: this.#at(start, CHAR, false), end: this.#at(last, CHAR, true) };
   }
 
-  /** @param isEnd Counts a position between two runs to the first of them. */
-  #at(position: number, from: "byte" | "char", to: "byte" | "char", isEnd: boolean): number {
-    let [low, high] = [0, this.#runs.length];
+  /**
+   * Returns the character of a byte, or the byte of a character.
+   *
+   * @param unit The unit of the position.
+   * @param isEnd Counts a position between two runs to the first of them.
+   */
+  #at(position: number, unit: typeof BYTE | typeof CHAR, isEnd: boolean): number {
+    const number = (run: number, index: number): number => this.#runs[run * RUN_LENGTH + index] ?? 0;
+    let [low, high] = [0, this.#runs.length / RUN_LENGTH];
     while (low < high) {
       const middle = (low + high) >> 1;
-      const begin = this.#runs[middle]?.[from] ?? 0;
+      const begin = number(middle, unit);
       if (isEnd ? begin < position : begin <= position) low = middle + 1;
       else high = middle;
     }
-    const run = this.#runs[low - 1];
-    if (!run) return 0;
-    const offset = position - run[from];
-    if (to === "byte") return run.byte + offset * run.width;
+    const run = low - 1;
+    const width = number(run, WIDTH);
+    const offset = position - number(run, unit);
+    if (unit === CHAR) return number(run, BYTE) + offset * width;
     // A span that begins or ends inside a character has the whole character.
-    return run.char + (isEnd ? Math.ceil(offset / run.width) : Math.floor(offset / run.width));
+    return number(run, CHAR) + (isEnd ? Math.ceil(offset / width) : Math.floor(offset / width));
   }
 
   #extend(width: number, count: number): void {
     if (count === 0) return;
-    if (width !== this.#width) this.#runs.push({ byte: this.#bytes, char: this.#chars, width });
+    if (width !== this.#width) this.#runs.push(this.#bytes, this.#chars, width);
     this.#width = width;
     this.#bytes += width * count;
     this.#chars += count;
