@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
 import { aiSdk } from "../../src/upstreams/ai-sdk/index.ts";
 import { relay, type RelayFormat } from "../../src/upstreams/relay/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 import { fakeModel, FINISH, START } from "../upstreams/ai-sdk/fake-models.ts";
 
 /** The cited text is not ASCII, so bytes, UTF-16 units and characters differ. It begins behind a text in the same block or an own one. */
@@ -81,8 +82,8 @@ const UPSTREAMS: Readonly<
       usage,
     },
     frames: [
-      chunk({ role: "assistant", content: TEXT.slice(0, 5) }),
-      chunk({ content: TEXT.slice(5) }),
+      chunk({ role: "assistant", content: TEXT.slice(0, 6) }),
+      chunk({ content: TEXT.slice(6) }),
       chunk({ annotations }),
       { ...chunk({}, "stop"), usage },
     ],
@@ -94,7 +95,7 @@ const UPSTREAMS: Readonly<
       ...items.flatMap((whole, output_index) => [
         { type: "response.output_item.added", output_index, item: { ...whole, content: [] } },
         { type: "response.content_part.added", ...partOf(output_index), part: item("").content[0] },
-        ...(output_index === 0 ? [FIRST] : [TEXT.slice(0, 5), TEXT.slice(5)]).map((delta) => ({
+        ...(output_index === 0 ? [FIRST] : [TEXT.slice(0, 6), TEXT.slice(6)]).map((delta) => ({
           type: "response.output_text.delta",
           ...partOf(output_index),
           delta,
@@ -125,8 +126,8 @@ const UPSTREAMS: Readonly<
   "generate-content": {
     answer: candidates(TEXT, { finishReason: "STOP", groundingMetadata: grounded }),
     frames: [
-      candidates(TEXT.slice(0, 5), {}),
-      candidates(TEXT.slice(5), { finishReason: "STOP", groundingMetadata: grounded }),
+      candidates(TEXT.slice(0, 6), {}),
+      candidates(TEXT.slice(6), { finishReason: "STOP", groundingMetadata: grounded }),
     ],
   },
 };
@@ -188,6 +189,7 @@ function open(of: Format | ModelBackend) {
           })
         : of,
     quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
+    onFailure: () => {},
   });
   const fetch = (url: unknown, init?: unknown): Promise<Response> =>
     gateway.fetch(new Request(url as string, init as RequestInit));
@@ -332,6 +334,36 @@ it("stand once in a text of messages that a source supports several times", asyn
   };
   expect(await ofMessages(open(backend), false)).toEqual([[SOURCE.url, SOURCE.title, ""]]);
 });
+
+it.each<[Format, typeof ofResponses, string]>([
+  ["responses", ofResponses, CITED],
+  ["chat-completions", ofChat, ""],
+])(
+  "keep their place behind the text of an upstream of %s that breaks off, as far as that text is read",
+  async (...of) => {
+    const [format, read, cited] = of;
+    const begun = UPSTREAMS[format].frames.slice(0, format === "responses" ? 8 : 1);
+    const broken = relay({
+      format,
+      baseUrl: "http://up.test/v1",
+      fetch: () => Promise.resolve(new Response(sse(begun), { headers: { "content-type": "text/event-stream" } })),
+    });
+    const other: ModelBackend = {
+      async *chat() {
+        yield { type: "text-delta", text: TEXT.slice(6) };
+        const place = { start: 0, end: Buffer.byteLength(CITED.slice(2)) };
+        yield { type: "annotation", annotation: { type: "citations", citations: [{ uri: SOURCE.url, ...place }] } };
+        yield { type: "finish", reason: "stop" };
+      },
+    };
+    const upstreams = [
+      { backend: broken, weight: 1 },
+      { backend: other, weight: 0 },
+    ];
+    const backend = route({ routes: { "*": { upstreams, onBreak: "continue" } }, retry: { share: 1 } });
+    expect(await read(open(backend), true)).toEqual([[SOURCE.url, SOURCE.url, cited.slice(2)]]);
+  },
+);
 
 it("go back to an upstream of messages only if it has made them", async () => {
   const foreign = { type: "web_search_result_location" as const, ...SOURCE, cited_text: "", encrypted_index: "" };
