@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
 import { type AnswerAt, type Profile } from "./chat-completions.profiles.ts";
+import { checkFunction } from "./schemas.rules.ts";
 import { type Call, callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { breachOf, type Received, Refused, type Vault } from "./strict.ts";
 
@@ -154,6 +155,8 @@ export function validatorOf(profile: Profile): Validate {
     for (const [index, message] of valid.messages.entries())
       if (message.role === "assistant") checkAnswer(message, index, profile);
     checkPairs(valid.messages, profile);
+    for (const [at, { function: called }] of (valid.tools ?? []).entries())
+      checkFunction(called.name, called.parameters, called.strict === true, `tools[${at}].function.parameters`);
     const begin = valid.messages.findLastIndex(({ role }) => role === "user");
     for (const [index, message] of valid.messages.entries()) {
       if (message.role !== "assistant") continue;

@@ -3,6 +3,7 @@
 import type { Message } from "@aws-sdk/client-bedrock-runtime";
 import type { JsonObject } from "../../src/model/json.ts";
 import { schemaBreach } from "../clouds/converse-wire.ts";
+import { checkHeldSchema } from "./schemas.rules.ts";
 import { callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { type Received, Refused, type Vault } from "./strict.ts";
 
@@ -81,7 +82,10 @@ function checkFields(request: Request, model: string): void {
         "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object.",
       );
     if (toolSpec.strict && isNova(model)) throw new Refused("This model doesn't support the strict field.");
+    if (toolSpec.strict) checkHeldSchema(toolSpec.inputSchema.json, "toolConfig.tools.0.toolSpec.inputSchema.json");
   }
+  const held = request.outputConfig?.textFormat?.structure.jsonSchema.schema;
+  if (held !== undefined) checkHeldSchema(JSON.parse(held), "outputConfig.textFormat.structure.jsonSchema.schema");
   if (toolConfig?.tools.length === 0) throw new Refused("Member must have length greater than or equal to 1");
   if ("tool_choice" in fields && toolConfig?.toolChoice)
     throw new Refused("The additional field tool_choice/type conflicts with the existing field toolConfig.toolChoice.");

@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
+import { checkHeldSchema, checkRoot } from "./schemas.rules.ts";
 import { callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { breachOf, type Received, Refused, type Vault } from "./strict.ts";
 
@@ -140,7 +141,28 @@ export function validateMessages({ body }: Received, vault: Vault): Heard {
   checkPairs(turns);
   if (isThinking(valid)) checkLastLoop(turns, valid.thinking?.type === "enabled", vault);
   checkEnd(valid, turns);
+  checkForms(valid, turns);
   return heardOf(valid, turns);
+}
+
+/** True for models that can be held to a schema. */
+const isStructured = (model: string): boolean => controlOf(model) !== "none" && !/-4-0|-4$|-4-2\d{7}|-3-7/.test(model);
+
+/** Schemas of answers and arguments. */
+function checkForms({ model, output_config, tools = [] }: Request, turns: readonly Turn[]): void {
+  const format = output_config?.format;
+  if (format) {
+    if (!isStructured(model)) throw new Refused("This model does not support output_config.format.");
+    if (turns.at(-1)?.role === "assistant") throw new Refused("Prefilling is not supported with output_config.format.");
+    checkHeldSchema(format.schema, "output_config.format.schema");
+  }
+  for (const [index, tool] of tools.entries()) {
+    if (!("input_schema" in tool)) continue;
+    const at = `tools.${index}.custom.input_schema`;
+    checkRoot(tool.input_schema as JsonObject, at);
+    if (tool.strict === true && !isStructured(model)) throw new Refused("This model does not support strict tools.");
+    if (tool.strict === true) checkHeldSchema(tool.input_schema, at);
+  }
 }
 
 export const isThinking = ({ thinking }: JsonObject): boolean =>

@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
+import { checkFunction } from "./schemas.rules.ts";
 import { type Call, callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { breachOf, type Received, Refused, type Vault } from "./strict.ts";
 
@@ -216,6 +217,7 @@ function checkTools({ tools, tool_choice }: Request): void {
         `Invalid schema for function '${name}': In context=(), 'additionalProperties' is required to be supplied and to be false.`,
         { param: `tools[${index}].parameters`, code: "invalid_function_parameters" },
       );
+    checkFunction(name, parameters, strict !== false, `tools[${index}].parameters`);
   }
 }
 

@@ -134,9 +134,13 @@ export interface RelayedMaker extends AsyncDisposable {
 /** Makes a strict upstream with a relay before it. Callers use the name of the maker as the name of the model. */
 export async function relayedMaker(
   name: MakerName,
-  { script, onSocket = false }: { readonly script?: Script; readonly onSocket?: boolean } = {},
+  {
+    script,
+    onSocket = false,
+    model = MAKERS[name].model,
+  }: { readonly script?: Script; readonly onSocket?: boolean; readonly model?: string } = {},
 ): Promise<RelayedMaker> {
-  const { format, model, options, inCloud } = MAKERS[name];
+  const { format, options, inCloud } = MAKERS[name];
   const upstream = strictUpstream(format(), name, script);
   const served = onSocket ? await serveUpstream(upstream) : undefined;
   const baseUrl = `${served?.url ?? "http://upstream.test"}${upstream.version}`;

@@ -9,6 +9,7 @@ import { build } from "tsdown";
 import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
+/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: the 174,500 of 29 November 2026 and 0.3 %. */
 const MOST_BYTES = 179_500;
 
 export function lintersSuite(stage: () => PackageStage): void {

@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
 import type { MessagesRequest } from "../../src/formats/messages/schema.ts";
-import { enumSchema } from "../../src/formats/shared/schema.ts";
-import type { ChatMessage, ChatRequest, JsonObject, Part } from "../../src/index.ts";
+import { argumentsSchema, heldSchema, instructionFor, schemaOf } from "../../src/formats/shared/held-schema.ts";
+import type { ChatMessage, ChatRequest, FunctionTool, JsonObject, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
 import { isJsonObject } from "../../src/model/json.ts";
 import { json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
@@ -68,12 +68,12 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
   const choice = toolChoice && without(toolChoice, "names");
   const allowed = given.toolChoice && "names" in given.toolChoice ? given.toolChoice.names : undefined;
   const tools = given.tools.filter(
-    (tool) => tool.type === "function" && (allowed === undefined || allowed.includes(tool.name)),
+    (tool): tool is FunctionTool => tool.type === "function" && (allowed === undefined || allowed.includes(tool.name)),
   );
   return {
     ...without(others as object, "candidateCount", "modalities", "speech"),
     messages: turns(given.messages.map(resultsFirst), arrivingPart),
-    tools,
+    tools: tools.map((tool) => ({ ...tool, inputSchema: argumentsSchema(tool.inputSchema, new Set()) })),
     ...(temperature !== undefined && { temperature: Math.min(1, temperature) }),
     // All that is likely at all is what the format takes by itself.
     ...(topP !== undefined && topP < 1 && { topP: topP === 0 ? 1e-6 : topP }),
@@ -81,13 +81,20 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
     ...(given.reasoning && {
       reasoning: reasoning ? reasoningOf(reasoning, given.maxOutputTokens) : { type: "disabled" },
     }),
-    ...(responseFormat && {
-      responseFormat: {
-        type: "json",
-        schema: responseFormat.type === "enum" ? enumSchema(responseFormat.values) : (responseFormat.schema ?? {}),
-      },
-    }),
+    ...(responseFormat && formOf(given, turns(given.messages, arrivingPart), responseFormat)),
   };
+}
+
+/** A model is held to the schema, or asked in words. */
+function formOf(
+  { system }: ChatRequest,
+  messages: readonly ChatMessage[],
+  format: NonNullable<ChatRequest["responseFormat"]>,
+): object {
+  const schema = schemaOf(format);
+  const held = schema && messages.at(-1)?.role !== "assistant" ? heldSchema(schema) : undefined;
+  if (held) return { responseFormat: { type: "json", schema: held.schema } };
+  return { system: [...system, { type: "text", text: instructionFor(format) }] };
 }
 
 /** A model of no known name takes budgets. A fifth of the output limit, and at least 256 tokens, is left for the answer. */

@@ -52,7 +52,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.reasoning.unsealed": NOT_FROM_MODEL,
   "messages.redacted-reasoning": NOT_FROM_MODEL,
   tools: approximated("Earlier calls need their tools: these are offered without their schemas."),
-  "tools.function.strict": dropped("The model does not hold arguments to their schema."),
+  "tools.function.strict": dropped("The model does not hold arguments to their schema, or not to this one."),
   toolChoice: dropped("Not all tools are left to choose, or calls cannot be forbidden after earlier calls."),
   "toolChoice.parallel": dropped("Only Claude can be held to one call."),
   temperature: NOT_OF_MODEL,
@@ -65,6 +65,9 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "reasoning.effort": approximated("The nearest effort or budget that the model knows is sent."),
   responseFormat: approximated("An instruction asks for the JSON."),
   "responseFormat.name": dropped("The instruction does not name the schema."),
+  "responseFormat.schema": approximated(
+    "Objects are closed, and the words that the model is not held to are told to it.",
+  ),
   seed: dropped("Converse has no seed."),
   presencePenalty: NO_PENALTIES,
   frequencyPenalty: NO_PENALTIES,

@@ -3,9 +3,9 @@
 import type { CodecOptions } from "../../formats/format.ts";
 import { encodeThinking, encodeToolChoice, fitted } from "../../formats/messages/request.ts";
 import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
-import { enumSchema } from "../../formats/shared/schema.ts";
+import { argumentsSchema, heldSchema, instructionFor, isHeld, schemaOf } from "../../formats/shared/held-schema.ts";
 import { effortOf, limitWithoutReasoning, wantsReasoning } from "../../kinds/chat/reasoning.ts";
-import type { ChatRequest, FunctionTool, ResponseFormat, ToolChoice } from "../../model/chat-request.ts";
+import type { ChatRequest, FunctionTool, ToolChoice } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { familyOf, type ModelFamily, nearestEffort } from "./models.ts";
 import { type RequestBlock, cachePoint, ConversationEncoder, type RequestMessage } from "./request.messages.ts";
@@ -42,7 +42,7 @@ export function encodeRequest(
   const draft = family.isClaude ? fitted(request, messages.map(inMessagesWords), options, lost) : request;
   const reasoning = family.isClaude ? thinkingOf(draft) : reasoningOf(draft, family, options, lost);
   const tools = toolsOf(draft, family, encoder, lost);
-  const { outputConfig, instruction } = formatOf(draft, family, lost);
+  const { outputConfig, instruction } = formatOf(draft, family, messages.at(-1)?.role === "assistant", lost);
   const system = [...encoder.system(request.system), ...instruction];
   const stops = stopSequences.filter((stop) => stop !== "").slice(0, family.maxStopSequences);
   if (stops.length < stopSequences.length) lost.add("stopSequences");
@@ -180,13 +180,15 @@ function toolsOf(
 
 function encodeTool(tool: FunctionTool, family: ModelFamily, lost: ConvertedFields): RequestBlock[] {
   const { name, description, inputSchema, strict, cache } = tool;
-  if (strict && !family.isStructured) lost.add("tools.function.strict");
+  const json = argumentsSchema(inputSchema, lost);
+  const isStrict = strict === true && family.isStructured && isHeld(json);
+  if (strict && !isStrict) lost.add("tools.function.strict");
   const spec: RequestBlock = {
     toolSpec: {
       name,
       ...(description !== undefined && description.trim() !== "" && { description }),
-      inputSchema: { json: inputSchema },
-      ...(strict && family.isStructured && { strict }),
+      inputSchema: { json },
+      ...(isStrict && { strict }),
     },
   };
   if (!cache) return [spec];
@@ -202,30 +204,25 @@ function encodeChoice(choice: ToolChoice): JsonObject | undefined {
 }
 
 /** The instruction is for a model that is not held to a schema. */
-function formatOf(draft: ChatRequest, family: ModelFamily, lost: ConvertedFields) {
+function formatOf(draft: ChatRequest, family: ModelFamily, isPrefilled: boolean, lost: ConvertedFields) {
   const { responseFormat, reasoning } = draft;
   const effort = family.isClaude && reasoning?.type === "adaptive" ? reasoning.effort : undefined;
   const schema = responseFormat && schemaOf(responseFormat);
   const name = responseFormat?.type === "json" ? responseFormat.name : undefined;
-  const isHeld = schema !== undefined && family.isStructured;
-  const jsonSchema = isHeld && { schema: JSON.stringify(schema), ...(name !== undefined && { name }) };
+  // Claude takes no schema beside a prefill.
+  const held =
+    schema !== undefined && family.isStructured && !(family.isClaude && isPrefilled) ? heldSchema(schema) : undefined;
+  if (held && !held.isSame) lost.add("responseFormat.schema");
+  const jsonSchema = held && { schema: JSON.stringify(held.schema), ...(name !== undefined && { name }) };
   const outputConfig = {
     ...(jsonSchema && { textFormat: { type: "json_schema", structure: { jsonSchema } } }),
     ...(effort !== undefined && { effort }),
   };
-  const isAsked = responseFormat !== undefined && !isHeld;
+  const isAsked = responseFormat !== undefined && !held;
   if (isAsked) lost.add("responseFormat");
   if (isAsked && name !== undefined) lost.add("responseFormat.name");
   return {
     outputConfig: Object.keys(outputConfig).length > 0 ? outputConfig : undefined,
-    instruction: isAsked ? [{ text: instructionFor(schema) }] : [],
+    instruction: isAsked ? [{ text: instructionFor(responseFormat) }] : [],
   };
 }
-
-const schemaOf = (format: ResponseFormat): JsonObject | undefined =>
-  format.type === "enum" ? enumSchema(format.values) : format.schema;
-
-const instructionFor = (schema: JsonObject | undefined): string =>
-  schema === undefined
-    ? "Answer with one JSON object, and with nothing else: no Markdown, and no words around it."
-    : `Answer with JSON that matches the following JSON Schema, and with nothing else: no Markdown, and no words around it.\n${JSON.stringify(schema)}`;

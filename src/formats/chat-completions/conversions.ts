@@ -17,7 +17,7 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
-import { MAX_END_USER, OPENAI_ANSWERS, SHORT_END_USER } from "../shared/openai.ts";
+import { MAX_END_USER, OPENAI_ANSWERS, OPENAI_REQUESTS, SHORT_END_USER } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
 const REASONING = dropped("Providers of this format take back only the reasoning that they have shown.");
@@ -25,6 +25,7 @@ const REASONING = dropped("Providers of this format take back only the reasoning
 const NO_SAMPLING = dropped("OpenAI's reasoning models choose how they are sampled.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
+  ...OPENAI_REQUESTS,
   "messages.name": EXACT,
   "messages.role.system": EXACT,
   "messages.signature": dropped("Only Gemini models take signatures in this format."),
@@ -83,6 +84,7 @@ const ADDED_LATER = [
   "messages.redacted-reasoning",
   "messages.signature",
   "messages.signature.foreign",
+  "tools.function.strict",
 ] as const;
 
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */

@@ -16,7 +16,16 @@ import { derivedList } from "../../model/derived.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../shared/conversions.ts";
-import { type EffortLevel, mayReason, nearestEffort, levelsOf, outputLimit, sampling } from "../shared/openai.ts";
+import { argumentsSchema } from "../shared/held-schema.ts";
+import {
+  type EffortLevel,
+  mayReason,
+  nearestEffort,
+  levelsOf,
+  outputLimit,
+  sampling,
+  strictOf,
+} from "../shared/openai.ts";
 import { enumSchema, FORMATS } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { ONE_TEXT } from "../shared/tools.ts";
@@ -132,7 +141,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const { seed, candidateCount, toolChoice, responseFormat, modalities, serviceTier, endUser } = request;
   // The gateway ends the answer at the texts that the upstream does not get.
   const stopSequences = levelsOf(request.model) ? [] : request.stopSequences.slice(0, MAX_STOPS);
-  const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
+  const tools = request.tools.flatMap((tool) => encodeTool(tool, fields) ?? []);
   const messages = new MessagesEncoder(fields, request, options).encode(request.system, request.messages);
   if (stopSequences.length < request.stopSequences.length) fields.add("stopSequences");
   const body: ChatCompletionsRequest = {
@@ -197,10 +206,12 @@ function grammarIn({ grammar, ...format }: JsonObject): JsonObject {
  * Encodes a tool. Returns undefined for a tool that the format does not have. A custom tool becomes a function, because few servers of the
  * format know custom tools.
  */
-function encodeTool(tool: Tool): CompletionTool | undefined {
+function encodeTool(tool: Tool, fields: ConvertedFields): CompletionTool | undefined {
   if (tool.type === "provider" && tool.format === FORMAT) return tool.definition as CompletionTool;
   if (tool.type !== "function") return undefined;
-  const { name, description, inputSchema: parameters, strict } = tool;
+  const { name, description, inputSchema } = tool;
+  const parameters = argumentsSchema(inputSchema, fields);
+  const strict = strictOf(tool, parameters, fields);
   return {
     type: "function",
     function: {

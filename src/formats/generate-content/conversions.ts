@@ -48,6 +48,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.code": EXACT,
   "messages.code-result": EXACT,
   "tools.function.strict": dropped("The format cannot hold a function's arguments to their schema."),
+  "tools.function.schema": EXACT,
   "tools.code-execution": EXACT,
   toolChoice: dropped("Only functions can be chosen."),
   "toolChoice.names": EXACT,

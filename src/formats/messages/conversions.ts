@@ -68,7 +68,11 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "reasoning.adaptive": approximated("The model reasons within a budget."),
   "reasoning.budgetTokens": approximated("The budget is brought into the model's range, or becomes an effort."),
   "reasoning.effort": approximated("The nearest effort or budget that the model knows is sent."),
-  "responseFormat.schema": approximated("A schema that allows every JSON is sent."),
+  "tools.function.strict": approximated("The model is not held to this schema of arguments."),
+  responseFormat: approximated("An instruction asks for the JSON."),
+  "responseFormat.schema": approximated(
+    "Objects are closed, and the words that the model is not held to are told to it.",
+  ),
   seed: dropped("The format has no seed."),
   presencePenalty: NO_PENALTIES,
   frequencyPenalty: NO_PENALTIES,
@@ -113,7 +117,7 @@ export function conversionsOf(
   checkMessages(messages, foreignReasoning === "text", fields);
   sayableChoice(request, fields);
   if (responseFormat?.type === "json") {
-    if (!responseFormat.schema) fields.add("responseFormat.schema");
+    if (lost.has("responseFormat")) fields.delete("responseFormat.strict");
     if (responseFormat.name !== undefined) fields.add("responseFormat.name");
   }
   if (reasoning && reasoning.type !== "disabled" && reasoning.visible === false) fields.add("reasoning.visible");
@@ -127,6 +131,7 @@ const CHECKED = [
   "messages.reasoning",
   "messages.reasoning.foreign",
   "messages.redacted-reasoning",
+  "tools.function.strict",
 ] as const satisfies ConvertedField[];
 
 function checkMessages(messages: readonly ChatMessage[], isSentAsText: boolean, fields: ConvertedFields): void {

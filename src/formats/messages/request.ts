@@ -20,6 +20,7 @@ import type {
   Reasoning,
   ReasoningControl,
   ReasoningEffort,
+  TextPart,
   Tool,
   ToolChoice,
 } from "../../model/chat-request.ts";
@@ -28,7 +29,7 @@ import { given, isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
-import { enumSchema } from "../shared/schema.ts";
+import { argumentsSchema, heldSchema, instructionFor, isHeld, schemaOf } from "../shared/held-schema.ts";
 import { isWebSearch, webSearchLimits } from "../shared/tools.ts";
 import {
   cacheControlOf,
@@ -102,23 +103,25 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
  * Builds a body from the neutral fields. Leaves out the fields that the format does not have; the table of conversions lists them.
  *
  * @param messages The encoded conversation.
+ * @param lost Receives the fields that are changed.
  */
 export function encodeRequest(
   request: ChatRequest,
   messages: RequestMessage[] = encodeMessages(request.messages),
+  lost: ConvertedFields = new Set(),
 ): MessagesRequest {
   const { endUser, serviceTier, temperature, topP, topK } = request;
-  const system = request.system.filter(({ text }) => !isBlank(text));
+  const { output_config, instruction } = encodeForm(request, messages, lost);
+  const system = [...request.system, ...instruction].filter(({ text }) => !isBlank(text));
   const tools = offeredTools(request);
   const toolChoice = sayableChoice(request);
   const thinking = encodeThinking(request);
-  const output_config = encodeOutputConfig(request);
   return {
     model: request.model,
     max_tokens: request.maxOutputTokens,
     messages,
     ...(system.length > 0 && { system: system.map(encodeText) }),
-    ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
+    ...(tools.length > 0 && { tools: tools.map((tool) => encodeTool(tool, request.model, lost)) }),
     ...(request.stopSequences.length > 0 && { stop_sequences: [...request.stopSequences] }),
     ...(request.stream && { stream: true }),
     ...(toolChoice && { tool_choice: encodeToolChoice(toolChoice) }),
@@ -160,13 +163,16 @@ const isCustom = (tool: CustomTool | BuiltInTool): tool is CustomTool => tool.ty
 
 type EncodableTool = Exclude<Tool, { type: "code-execution" }>;
 
-function encodeTool(tool: EncodableTool): CustomTool | BuiltInTool {
+function encodeTool(tool: EncodableTool, model: string, lost: ConvertedFields): CustomTool | BuiltInTool {
   if (tool.type === "provider") return isWebSearch(tool) ? encodeWebSearch(tool) : (tool.definition as BuiltInTool);
   const { name, description, inputSchema, strict } = tool;
+  const input_schema = argumentsSchema(inputSchema, lost);
+  const isLax = strict === true && !(claudeNamed(model).isStructured && isHeld(input_schema));
+  if (isLax) lost.add("tools.function.strict");
   return {
     name,
-    input_schema: inputSchema,
-    ...given({ description, strict }),
+    input_schema,
+    ...given({ description, strict: isLax ? undefined : strict }),
     ...cacheControlOf(tool),
   };
 }
@@ -234,13 +240,30 @@ function decodeThinking(thinking: Thinking, effort: unknown): Reasoning | undefi
   return { type: "adaptive", ...(isEffort(effort) && { effort }), ...visible };
 }
 
-function encodeOutputConfig({ responseFormat: format, reasoning }: ChatRequest): MessagesRequest["output_config"] {
+/** Encodes the form of the answer: a schema, or an instruction where the model cannot be held to it. */
+function encodeForm(
+  { model, responseFormat: format, reasoning, messages: turns }: ChatRequest,
+  messages: readonly RequestMessage[],
+  lost: ConvertedFields,
+): { readonly output_config: MessagesRequest["output_config"]; readonly instruction: readonly TextPart[] } {
   const effort = reasoning?.type === "adaptive" ? reasoning.effort : undefined;
-  if (!format && effort === undefined) return undefined;
-  const schema = format?.type === "enum" ? enumSchema(format.values) : (format?.schema ?? {});
+  const schema = format && schemaOf(format);
+  // The service takes no schema beside a prefill or beside documents that are to be cited.
+  const takesSchema =
+    schema !== undefined &&
+    claudeNamed(model).isStructured &&
+    messages.at(-1)?.role !== "assistant" &&
+    !turns.some(({ parts }) => parts.some((part) => part.type === "document" && part.citations));
+  const held = takesSchema ? heldSchema(schema) : undefined;
+  if (held && !held.isSame) lost.add("responseFormat.schema");
+  if (format && !held) lost.add("responseFormat");
+  const output_config = {
+    ...(held && { format: { type: "json_schema" as const, schema: held.schema } }),
+    ...(effort !== undefined && { effort: effort === "minimal" ? ("low" as const) : effort }),
+  };
   return {
-    ...(format && { format: { type: "json_schema", schema } }),
-    ...(effort !== undefined && { effort: effort === "minimal" ? "low" : effort }),
+    output_config: Object.keys(output_config).length > 0 ? output_config : undefined,
+    instruction: format && !held ? [{ type: "text", text: instructionFor(format) }] : [],
   };
 }
 

@@ -42,7 +42,7 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
     if (native) return { path: "/messages", headers, ...nativeBody({ ...request, native }, options) };
     const lost: ConvertedFields = new Set();
     const messages = encodeMessages(request.messages, options.foreignReasoning, lost);
-    const body = encodeRequest(fitted(request, messages, options, lost), messages);
+    const body = encodeRequest(fitted(request, messages, options, lost), messages, lost);
     const conversions = conversionsOf(request, body, lost, options);
     return { path: "/messages", headers, body: body as JsonObject, conversions };
   };

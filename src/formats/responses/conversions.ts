@@ -18,7 +18,7 @@ import {
   listSignedAnswerConversions,
   rejected,
 } from "../shared/conversions.ts";
-import { MAX_END_USER, OPENAI_ANSWERS, SHORT_END_USER } from "../shared/openai.ts";
+import { MAX_END_USER, OPENAI_ANSWERS, OPENAI_REQUESTS, SHORT_END_USER } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
 const NO_MEDIA = rejected("The format accepts pictures, sounds and documents only from users.");
@@ -26,6 +26,7 @@ const NO_MEDIA = rejected("The format accepts pictures, sounds and documents onl
 const SAMPLING = dropped("A model that reasons refuses this field.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
+  ...OPENAI_REQUESTS,
   "messages.none": rejected("No part of the conversation can be sent in this format."),
   "messages.signature": dropped("The format signs only reasoning."),
   "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
@@ -83,8 +84,9 @@ export function noteEmpty(fields: ConvertedFields): void {
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {
   const fields = convertedFields(request, FORMAT);
-  // Only some models refuse them.
+  // Only some models refuse these, and only beside some schemas.
   fields.delete("logprobs");
+  fields.delete("tools.function.strict");
   if (!isLonger(request.endUser ?? "", MAX_END_USER)) fields.delete("endUser");
   if (request.stopSequences.length > 0) fields.add("stopSequences");
   return fields;

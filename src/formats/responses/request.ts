@@ -19,6 +19,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, dropped, isSame, listConversions } from "../shared/conversions.ts";
+import { argumentsSchema } from "../shared/held-schema.ts";
 import {
   type EffortLevel,
   mayReason,
@@ -27,6 +28,7 @@ import {
   outputLimit,
   levelsOf,
   sampling,
+  strictOf,
 } from "../shared/openai.ts";
 import { enumSchema, FORMATS } from "../shared/schema.ts";
 import { unwrapSeal } from "../shared/seal.ts";
@@ -132,7 +134,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const { toolChoice, responseFormat, serviceTier, endUser } = request;
   const reasoning = encodeReasoning(request, options, fields);
   const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
-  const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
+  const tools = request.tools.flatMap((tool) => encodeTool(tool, fields) ?? []);
   const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
   if (input.length === 0) noteEmpty(fields);
   const [instructions, ...others] = request.system;
@@ -186,14 +188,15 @@ function decodeTool(tool: WireTool, names: ReadonlySet<string>): Tool {
 }
 
 /** Encodes a tool. Returns undefined for a tool that the format does not have. */
-function encodeTool(tool: Tool): WireTool | undefined {
+function encodeTool(tool: Tool, fields: ConvertedFields): WireTool | undefined {
   if (tool.type === "provider") return tool.format === FORMAT ? (tool.definition as WireTool) : undefined;
   if (tool.type === "code-execution") return { type: "code_interpreter", container: { type: "auto" } };
-  const { name, description, inputSchema, strict, custom } = tool;
+  const { name, description, inputSchema, custom } = tool;
   const described = description === undefined ? {} : { description };
   if (custom) return { type: "custom", name, ...described, ...(custom.format && { format: custom.format }) };
   // Providers take a missing `strict` for true, and then refuse schemas that are not strict.
-  return { type: "function", name, ...described, parameters: inputSchema, strict: strict ?? false };
+  const parameters = argumentsSchema(inputSchema, fields);
+  return { type: "function", name, ...described, parameters, strict: strictOf(tool, parameters, fields) ?? false };
 }
 
 /** Decodes the tool choice. It includes `parallel`, so a request with only `parallel_tool_calls` gets the choice `auto`. */

@@ -1,4 +1,4 @@
-/** The known models of Anthropic, and what their service accepts of reasoning and sampling. */
+/** The known models of Anthropic, and what their service accepts of reasoning, sampling and schemas. */
 
 import type { ReasoningControl } from "../../model/chat-request.ts";
 
@@ -11,10 +11,18 @@ export interface ClaudeModel {
   readonly isOffByDefault: boolean;
   /** The model reasons always. It refuses `disabled` and forced tools. */
   readonly isAlwaysOn: boolean;
+  /** The model can be held to a schema. Bedrock, whose names have `anthropic.`, does so only for 4.5 and 4.6. */
+  readonly isStructured: boolean;
 }
 
 /** Models of other makers than Anthropic, which speak the format as it was with the first models that reason. */
-const OTHER: ClaudeModel = { control: "budget", sampling: "all", isOffByDefault: false, isAlwaysOn: false };
+const OTHER: ClaudeModel = {
+  control: "budget",
+  sampling: "all",
+  isOffByDefault: false,
+  isAlwaysOn: false,
+  isStructured: true,
+};
 
 /** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
 const VERSION = /claude-(?:[a-z]+-)?v?(\d+)(?:[.-](\d{1,2})(?!\d))?/;
@@ -32,5 +40,6 @@ export function claudeNamed(name: string): ClaudeModel {
     sampling: version < 400 ? "all" : version < 407 ? "one" : "none",
     isOffByDefault: version < 500,
     isAlwaysOn: version >= 505 || /fable|mythos/.test(lower),
+    isStructured: lower.includes("anthropic.") ? version >= 405 && version < 407 : version >= 401,
   };
 }

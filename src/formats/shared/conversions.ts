@@ -66,6 +66,8 @@ type Detail =
   | "messages.tool-result.json"
   | "tools.function.name"
   | "tools.function.strict"
+  /** The schema of a tool's arguments, if its root is a union. */
+  | "tools.function.schema"
   /** The grammar of a tool whose input is a text. */
   | "tools.function.custom"
   /** A tool of Responses that its provider runs itself. */
@@ -153,6 +155,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "tools.function": EXACT,
   "tools.function.name": RENAMED_TOOL,
   "tools.function.strict": EXACT,
+  "tools.function.schema": approximated("The properties of all alternatives are offered as those of one object."),
   "tools.function.custom": approximated("The input of the tool is an argument, and follows no grammar."),
   "tools.hosted": dropped("No upstream of this format runs the tool."),
   "tools.web-search": dropped("No upstream of this format runs the tool."),

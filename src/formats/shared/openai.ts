@@ -6,10 +6,12 @@ import type {
   ChatRequest,
   DocumentPart,
   MediaPart,
+  FunctionTool,
   MediaSource,
   Reasoning,
   ReasoningControl,
 } from "../../model/chat-request.ts";
+import type { JsonObject } from "../../model/json.ts";
 import type { TextPlaces } from "../../model/text-places.ts";
 import type { CodecOptions } from "../format.ts";
 import {
@@ -17,9 +19,11 @@ import {
   approximated,
   COMMON_ANSWERS,
   type ConversionRule,
+  type ConversionTable,
   type ConvertedFields,
   dropped,
 } from "./conversions.ts";
+import { isStrict } from "./held-schema.ts";
 import { detailIn, EFFORTS, fileSource, splitDataUrl } from "./schema.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
@@ -143,6 +147,22 @@ export function outputLimit(request: ChatRequest, options: CodecOptions): number
   const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
   return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
 }
+
+/** Returns `strict` of a tool, without the value true beside a schema that OpenAI then refuses. */
+export function strictOf(
+  { strict }: FunctionTool,
+  parameters: JsonObject,
+  fields: ConvertedFields,
+): boolean | undefined {
+  if (strict !== true || isStrict(parameters)) return strict;
+  fields.add("tools.function.strict");
+  return undefined;
+}
+
+/** The rules of both formats for schemas. */
+export const OPENAI_REQUESTS: Partial<ConversionTable> = {
+  "tools.function.strict": approximated("The model is not held to this schema of arguments."),
+};
 
 /** Returns the name of a tier in OpenAI's formats. */
 export const openAITier = (tier: string | undefined): string | undefined => (tier === "standard" ? "default" : tier);

@@ -4,7 +4,8 @@
  */
 
 import { backendError, backendFailed } from "../../errors.ts";
-import { approximated, dropped, withLostResults } from "../../formats/shared/conversions.ts";
+import { approximated, type ConvertedFields, dropped, withLostResults } from "../../formats/shared/conversions.ts";
+import { argumentsSchema, isHeld, isStrict } from "../../formats/shared/held-schema.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
 import { toolNamesFor } from "../../formats/shared/tool-names.ts";
 import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
@@ -167,6 +168,7 @@ interface EncodedCall {
 
 /** @param own The host's provider options. They replace the options that are made from the request. */
 export function encodeCall(asked: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
+  const lost: ConvertedFields = new Set();
   const { prompt, conversions } = encodePrompt(asked, traits);
   const { request, conversions: changes } = fitReasoning(asked, prompt, traits);
   const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty, stopSequences } = request;
@@ -179,11 +181,11 @@ export function encodeCall(asked: ChatRequest, traits: Traits, own: ProviderOpti
     ...given({ temperature, topP, topK, seed, presencePenalty, frequencyPenalty }),
     ...(stopSequences.length > 0 && { stopSequences }),
     ...formatOf(request),
-    ...toolsOf(request, traits),
+    ...toolsOf(request, traits, lost),
     ...reasoningField(request, traits),
     ...(Object.keys(providerOptions).length > 0 && { providerOptions }),
   };
-  return { options, conversions: [...conversionsOf(request, traits), ...conversions, ...changes] };
+  return { options, conversions: [...conversionsOf(request, traits, lost), ...conversions, ...changes] };
 }
 
 function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseFormat"> {
@@ -194,20 +196,34 @@ function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseF
   return { responseFormat: { type: "json", ...(schema && { schema }), ...(name !== undefined && { name }) } };
 }
 
-function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools" | "toolChoice"> {
+/** Tells whether a provider takes `strict` beside a schema of arguments. Of other providers, nothing is known. */
+const TAKES_STRICT: Readonly<Partial<Record<NonNullable<Traits["family"]>, (schema: JsonObject) => boolean>>> = {
+  anthropic: isHeld,
+  openai: isStrict,
+};
+
+function toolsOf(
+  request: ChatRequest,
+  { family, supports }: Traits,
+  lost: ConvertedFields,
+): Pick<CallOptions, "tools" | "toolChoice"> {
+  const takesStrict = (family && TAKES_STRICT[family]) ?? (() => true);
   const choice = functionChoice(request);
   const names = choice && "names" in choice ? choice.names : undefined;
   const tools: FunctionToolOption[] = [];
   for (const tool of request.tools) {
     if (tool.type !== "function" || names?.includes(tool.name) === false) continue;
-    const { name, description, inputSchema, strict, cache } = tool;
+    const { name, description, strict, cache } = tool;
+    const inputSchema = family === "google" ? tool.inputSchema : argumentsSchema(tool.inputSchema, lost);
+    const isLax = strict === true && !takesStrict(inputSchema);
+    if (isLax) lost.add("tools.function.strict");
     tools.push({
       type: "function",
       name,
       ...(description !== undefined && { description }),
       inputSchema,
-      ...(strict !== undefined && traits.supports.has("tools.function.strict") && { strict }),
-      ...(cache && traits.family === "anthropic" && { providerOptions: hintOf(cache) }),
+      ...(strict !== undefined && !isLax && supports.has("tools.function.strict") && { strict }),
+      ...(cache && family === "anthropic" && { providerOptions: hintOf(cache) }),
     });
   }
   if (tools.length === 0) return {};

@@ -98,7 +98,7 @@ const CONVERSIONS: ConversionTable = conversionTable({
   "messages.document.title": dropped("A document in a tool result has no title."),
   "messages.tool-result.name": EXACT,
   "messages.tool-result.json": EXACT,
-  "tools.function.strict": dropped("This version of the interface cannot hold arguments to their schema."),
+  "tools.function.strict": dropped("The interface or the model cannot hold arguments to this schema."),
   "toolChoice.parallel": dropped("The provider cannot be limited to one call."),
   reasoning: dropped("This version of the interface has no reasoning."),
   "reasoning.budgetTokens": approximated("The budget is sent as an effort, or is kept below the output limit."),
@@ -123,12 +123,17 @@ const CHECKED_BY_PART = [
   "messages.tool-result.isError",
 ] as const satisfies ConvertedField[];
 
-/** Lists the conversions of a request, `rejected` ones included. */
-export function conversionsOf(request: ChatRequest, traits: Traits): Conversion[] {
+/**
+ * Lists the conversions of a request, `rejected` ones included.
+ *
+ * @param lost The fields that the encoder has changed or left out.
+ */
+export function conversionsOf(request: ChatRequest, traits: Traits, lost: ConvertedFields = new Set()): Conversion[] {
   const { messages, modalities, endUser } = request;
   const fields = convertedFields(request);
   for (const field of CHECKED_BY_PART) fields.delete(field);
   for (const field of traits.supports) fields.delete(field);
+  for (const field of lost) fields.add(field);
   if (modalities?.includes("audio")) fields.add("modalities");
   functionChoice(request, fields);
   if (endUser !== undefined && !takesUser(endUser, traits)) fields.add("endUser");

@@ -44,6 +44,12 @@ const result = (callId: string, ...parts: (Part & { type: "text" })[]): Part => 
   parts,
 });
 const look: FunctionTool = { type: "function", name: "look", inputSchema: { type: "object" } };
+const CLOSED = {
+  type: "object",
+  properties: { a: { type: "string" } },
+  required: ["a"],
+  additionalProperties: false,
+};
 const HELLO = [{ role: "user", content: [{ text: "Hello" }] }];
 
 describe("sampling and limits", () => {
@@ -343,10 +349,41 @@ describe("tools", () => {
     [
       "a strict tool",
       CLAUDE,
-      { tools: [{ ...look, strict: true }] },
-      { tools: [{ toolSpec: { ...spec.toolSpec, strict: true } }] },
+      { tools: [{ ...look, inputSchema: CLOSED, strict: true }] },
+      { tools: [{ toolSpec: { ...spec.toolSpec, inputSchema: { json: CLOSED }, strict: true } }] },
       undefined,
       [],
+    ],
+    [
+      "a strict tool of any arguments",
+      CLAUDE,
+      { tools: [{ ...look, strict: true }] },
+      { tools: [spec] },
+      undefined,
+      ["tools.function.strict: dropped"],
+    ],
+    [
+      "a tool whose schema has no type, and one whose schema is a union",
+      CLAUDE,
+      {
+        tools: [
+          { ...look, inputSchema: {} },
+          { ...look, inputSchema: { anyOf: [CLOSED] } },
+        ],
+      },
+      {
+        tools: [
+          spec,
+          {
+            toolSpec: {
+              ...spec.toolSpec,
+              inputSchema: { json: { type: "object", properties: { a: { type: "string" } }, required: ["a"] } },
+            },
+          },
+        ],
+      },
+      undefined,
+      ["tools.function.schema: approximated"],
     ],
     [
       "a strict tool of Nova",
@@ -600,6 +637,22 @@ describe("the form of the answer", () => {
     expect(body["outputConfig"]).toBeUndefined();
     expect(JSON.stringify(body["system"])).toContain("additionalProperties");
     expect([...told].toSorted()).toEqual(["responseFormat.name: dropped", "responseFormat: approximated"]);
+  });
+
+  it("closes objects, and tells the words that no model is held to", () => {
+    const open = { type: "object", properties: { n: { type: "integer", minimum: 1 } }, required: ["n"] };
+    const { body, told } = encoded(QWEN, { responseFormat: { type: "json", schema: open } });
+    const sent = JSON.stringify(body["outputConfig"]);
+    expect(sent).toContain(String.raw`\"additionalProperties\":false`);
+    expect(sent).not.toContain(String.raw`\"minimum\":1`);
+    expect(told).toEqual(["responseFormat.schema: approximated"]);
+  });
+
+  it("is asked in words beside a prefill", () => {
+    const messages = [user(text("A")), assistant(text("{"))];
+    const { body, told } = encoded(CLAUDE, { messages, responseFormat: { type: "json", schema } });
+    expect(body["outputConfig"]).toBeUndefined();
+    expect(told).toEqual(["responseFormat: approximated"]);
   });
 
   it("without a schema is asked in words of every model", () => {

@@ -139,7 +139,7 @@ describe("a request of another format", () => {
     [
       "a cache hint on a tool",
       { tools: [{ type: "function", name: "a", inputSchema: {}, cache: {} }] },
-      { tools: [{ type: "function", function: { name: "a", parameters: {} } }] },
+      { tools: [{ type: "function", function: { name: "a", parameters: { type: "object" } } }] },
       { "messages.cache": "dropped" },
     ],
     [

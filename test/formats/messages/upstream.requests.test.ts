@@ -197,7 +197,7 @@ describe("thinking beside what excludes it", () => {
     const toolChoice = { type: "tool", name: "clock", parallel: false } as const;
     const request = encoded({ model: "claude-opus-5-5", tools: [clock, other], toolChoice });
     expect(request.sent).toEqual({ tool_choice: { type: "auto", disable_parallel_tool_use: true } });
-    expect(request.tools).toEqual([{ name: "clock", input_schema: {} }]);
+    expect(request.tools).toEqual([{ name: "clock", input_schema: { type: "object" } }]);
     expect(request.told).toEqual({ toolChoice: "dropped" });
   });
 });
@@ -285,6 +285,32 @@ describe("what the official service refuses", () => {
     const request = encoded({ messages: [QUESTION, says("assistant", own, "At  \n")] });
     expect(request.messages.at(-1)).toEqual({ role: "assistant", content: [{ type: "text", text: "At" }] });
     expect(request.told).toEqual({ "messages.prefill": "approximated", "messages.reasoning": "dropped" });
+  });
+
+  it("asks in words for JSON beside documents that are to be cited", () => {
+    const schema = { type: "object", properties: { a: {} }, required: ["a"], additionalProperties: false };
+    const closed = { ...schema, properties: { a: { type: "string" } } };
+    for (const [citations, told] of [
+      [false, {}],
+      [true, { responseFormat: "approximated" }],
+    ] as const) {
+      const document = { type: "document", source: { type: "text", text: "A" }, citations } as const;
+      const messages = [says("user", document, "So?")];
+      expect(encoded({ messages, responseFormat: { type: "json", schema: closed } }).told).toEqual(told);
+    }
+    // Any value is no schema that a model can be held to.
+    expect(encoded({ responseFormat: { type: "json", schema } }).told).toEqual({ responseFormat: "approximated" });
+  });
+
+  it("asks in words for JSON of a schema that is too deep", () => {
+    let schema: JsonObject = { type: "string" };
+    for (let depth = 0; depth < 100_000; depth++) schema = { type: "array", items: schema };
+    const tool = {
+      type: "function" as const,
+      name: "clock",
+      inputSchema: { type: "object", properties: { a: schema } },
+    };
+    expect(encoded({ tools: [{ ...tool, strict: true }] }).told).toEqual({ "tools.function.strict": "approximated" });
   });
 
   it("gives each call an id of its own, and each result the id of its call", () => {

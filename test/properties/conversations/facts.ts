@@ -101,9 +101,10 @@ function* formatFacts({ responseFormat: format }: ChatRequest): Generator<Fact> 
     return;
   }
   yield fact("answer in JSON", ["responseFormat"]);
-  if (format.schema) yield fact(`answer schema ${json(format.schema)}`, ["responseFormat.schema"]);
+  if (format.schema) yield fact(`answer schema ${json(format.schema)}`, ["responseFormat", "responseFormat.schema"]);
   if (format.name !== undefined) yield fact(`answer name ${format.name}`, ["responseFormat.name"]);
-  if (format.strict !== undefined) yield fact(`answer strict ${format.strict}`, ["responseFormat.strict"]);
+  if (format.strict !== undefined)
+    yield fact(`answer strict ${format.strict}`, ["responseFormat", "responseFormat.strict"]);
 }
 
 function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
@@ -114,7 +115,9 @@ function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
       yield fact(`tool ${json(tool.definition)}`, [kind, "tools.hosted", "tools.web-search", "toolChoice.names"]);
     else {
       const { name, description, inputSchema, strict, cache, custom } = tool;
-      yield fact(`tool ${name} ${description} ${json(inputSchema)}`, [kind, "toolChoice.names"]);
+      // Arguments are an object, also where their schema does not say so.
+      const schema = json({ ...inputSchema, type: "object" });
+      yield fact(`tool ${name} ${description} ${schema}`, [kind, "tools.function.schema", "toolChoice.names"]);
       if (strict !== undefined) yield fact(`tool ${name} ${strict}`, ["tools.function.strict", "toolChoice.names"]);
       const grammar = custom?.format;
       if (grammar) yield fact(`tool ${name} follows ${json(grammar)}`, ["tools.function.custom", "toolChoice.names"]);

@@ -217,6 +217,36 @@ describe("a request", () => {
     expect(whole.events).toContainEqual(expect.objectContaining({ name: odd }));
   });
 
+  const CLOSED = {
+    type: "object",
+    properties: { n: { type: "integer" } },
+    required: ["n"],
+    additionalProperties: false,
+  };
+  const BOUNDED = { ...CLOSED, properties: { n: { type: "integer", minimum: 1 } } };
+  const LOOSE = { ...CLOSED, required: [] };
+
+  it.each([
+    ["anthropic.messages", CLOSED, true],
+    ["anthropic.messages", LOOSE, true],
+    ["anthropic.messages", BOUNDED, false],
+    ["openai.chat", BOUNDED, true],
+    ["openai.chat", LOOSE, false],
+    ["other.chat", LOOSE, true],
+  ])("of a strict tool is strict where %s takes the schema %j", async (provider, inputSchema, isStrict) => {
+    const tools = [{ type: "function" as const, name: "t", inputSchema, strict: true }];
+    const { asked, conversions } = await askedWith({ tools }, { provider });
+    expect(asked?.tools).toEqual([{ type: "function", name: "t", inputSchema, ...(isStrict && { strict: true }) }]);
+    expect(conversions).toEqual(isStrict ? [] : ["tools.function.strict: dropped"]);
+  });
+
+  it("has an object at the root of each schema of arguments, except for Google", async () => {
+    const tools = [{ type: "function" as const, name: "t", inputSchema: {} }];
+    const sent = async (provider: string) => (await askedWith({ tools }, { provider })).asked?.tools;
+    expect(await sent("openai.chat")).toEqual([{ ...tools[0], inputSchema: { type: "object" } }]);
+    expect(await sent("google.generative-ai")).toEqual(tools);
+  });
+
   it("reports what the model itself warns of", async () => {
     const warnings = [
       { type: "unsupported", feature: "topK", details: "no" },
