@@ -86,6 +86,8 @@ function checkFields(request: Request, model: string): void {
   }
   const held = request.outputConfig?.textFormat?.structure.jsonSchema.schema;
   if (held !== undefined) checkHeldSchema(JSON.parse(held), "outputConfig.textFormat.structure.jsonSchema.schema");
+  if (isClaude(model) && stopSequences?.some((stop) => stop.trim() === ""))
+    throw new Refused("stop_sequences: each stop sequence must contain non-whitespace");
   if (toolConfig?.tools.length === 0) throw new Refused("Member must have length greater than or equal to 1");
   if ("tool_choice" in fields && toolConfig?.toolChoice)
     throw new Refused("The additional field tool_choice/type conflicts with the existing field toolConfig.toolChoice.");

@@ -276,3 +276,11 @@ interface WireTool {
   readonly function?: { readonly parameters: unknown };
   readonly toolSpec?: { readonly inputSchema: { readonly json: unknown } };
 }
+
+describe("Claude", () => {
+  it.each(["messages", "converse"] as const)("before %s gets no stop sequence of white space", async (maker) => {
+    const { sent } = await through(maker, undefined, "chat", { stop: ["\n\n", "END"] });
+    expect(sent).toContain('["END"]');
+    expect((await through(maker, undefined, "chat", { stop: "\n" })).sent).not.toContain("stop");
+  });
+});

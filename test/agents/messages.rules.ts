@@ -148,8 +148,8 @@ export function validateMessages({ body }: Received, vault: Vault): Heard {
 /** True for models that can be held to a schema. */
 const isStructured = (model: string): boolean => controlOf(model) !== "none" && !/-4-0|-4$|-4-2\d{7}|-3-7/.test(model);
 
-/** Schemas of answers and arguments. */
-function checkForms({ model, output_config, tools = [] }: Request, turns: readonly Turn[]): void {
+/** Schemas of answers and arguments, and stop sequences. */
+function checkForms({ model, output_config, tools = [], stop_sequences = [] }: Request, turns: readonly Turn[]): void {
   const format = output_config?.format;
   if (format) {
     if (!isStructured(model)) throw new Refused("This model does not support output_config.format.");
@@ -163,6 +163,8 @@ function checkForms({ model, output_config, tools = [] }: Request, turns: readon
     if (tool.strict === true && !isStructured(model)) throw new Refused("This model does not support strict tools.");
     if (tool.strict === true) checkHeldSchema(tool.input_schema, at);
   }
+  if (stop_sequences.some((stop) => stop.trim() === ""))
+    throw new Refused("stop_sequences: each stop sequence must contain non-whitespace");
 }
 
 export const isThinking = ({ thinking }: JsonObject): boolean =>

@@ -81,6 +81,7 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
     ...(given.reasoning && {
       reasoning: reasoning ? reasoningOf(reasoning, given.maxOutputTokens) : { type: "disabled" },
     }),
+    stopSequences: given.stopSequences.filter((stop) => stop.trim() !== ""),
     ...(responseFormat && formOf(given, turns(given.messages, arrivingPart), responseFormat)),
   };
 }

@@ -58,7 +58,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   temperature: NOT_OF_MODEL,
   topP: NOT_OF_MODEL,
   topK: NOT_OF_MODEL,
-  stopSequences: emulated("The model takes fewer, or none; the gateway ends the text at the others."),
+  stopSequences: emulated("The model takes fewer, or none of white space; the gateway ends the text at the others."),
   reasoning: dropped("The model does not reason as asked, or not beside the rest of the request."),
   "reasoning.adaptive": approximated("The model reasons within a budget, or with a usual effort."),
   "reasoning.budgetTokens": approximated("The budget is brought into the model's range, or becomes an effort."),

@@ -1,6 +1,7 @@
 /** Encodes a chat request for Converse. */
 
 import type { CodecOptions } from "../../formats/format.ts";
+import { isBlank } from "../../formats/messages/request.messages.ts";
 import { encodeThinking, encodeToolChoice, fitted } from "../../formats/messages/request.ts";
 import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
 import { argumentsSchema, heldSchema, instructionFor, isHeld, schemaOf } from "../../formats/shared/held-schema.ts";
@@ -44,7 +45,9 @@ export function encodeRequest(
   const tools = toolsOf(draft, family, encoder, lost);
   const { outputConfig, instruction } = formatOf(draft, family, messages.at(-1)?.role === "assistant", lost);
   const system = [...encoder.system(request.system), ...instruction];
-  const stops = stopSequences.filter((stop) => stop !== "").slice(0, family.maxStopSequences);
+  // Claude refuses a stop sequence of white space.
+  const taken = stopSequences.filter((stop) => (family.isClaude ? !isBlank(stop) : stop !== ""));
+  const stops = taken.slice(0, family.maxStopSequences);
   if (stops.length < stopSequences.length) lost.add("stopSequences");
   if (endUser !== undefined && !isMetadata(endUser)) lost.add("endUser");
   if (serviceTier !== undefined && !TIERS.has(serviceTier)) lost.add("serviceTier");

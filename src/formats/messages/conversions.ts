@@ -69,6 +69,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "reasoning.budgetTokens": approximated("The budget is brought into the model's range, or becomes an effort."),
   "reasoning.effort": approximated("The nearest effort or budget that the model knows is sent."),
   "tools.function.strict": approximated("The model is not held to this schema of arguments."),
+  stopSequences: emulated("The format takes no white space alone; the gateway ends the text there."),
   responseFormat: approximated("An instruction asks for the JSON."),
   "responseFormat.schema": approximated(
     "Objects are closed, and the words that the model is not held to are told to it.",

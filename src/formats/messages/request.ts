@@ -116,13 +116,16 @@ export function encodeRequest(
   const tools = offeredTools(request);
   const toolChoice = sayableChoice(request);
   const thinking = encodeThinking(request);
+  // The service refuses a stop sequence of white space. The gateway ends the text there.
+  const stops = request.stopSequences.filter((stop) => !isBlank(stop));
+  if (stops.length < request.stopSequences.filter((stop) => stop !== "").length) lost.add("stopSequences");
   return {
     model: request.model,
     max_tokens: request.maxOutputTokens,
     messages,
     ...(system.length > 0 && { system: system.map(encodeText) }),
     ...(tools.length > 0 && { tools: tools.map((tool) => encodeTool(tool, request.model, lost)) }),
-    ...(request.stopSequences.length > 0 && { stop_sequences: [...request.stopSequences] }),
+    ...(stops.length > 0 && { stop_sequences: stops }),
     ...(request.stream && { stream: true }),
     ...(toolChoice && { tool_choice: encodeToolChoice(toolChoice) }),
     ...given({ thinking, output_config }),

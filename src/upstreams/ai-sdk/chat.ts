@@ -167,8 +167,9 @@ interface EncodedCall {
 }
 
 /** @param own The host's provider options. They replace the options that are made from the request. */
-export function encodeCall(asked: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
+export function encodeCall(caller: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
   const lost: ConvertedFields = new Set();
+  const asked = traits.family === "anthropic" ? fitAnthropic(caller, lost) : caller;
   const { prompt, conversions } = encodePrompt(asked, traits);
   const { request, conversions: changes } = fitReasoning(asked, prompt, traits);
   const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty, stopSequences } = request;
@@ -186,6 +187,13 @@ export function encodeCall(asked: ChatRequest, traits: Traits, own: ProviderOpti
     ...(Object.keys(providerOptions).length > 0 && { providerOptions }),
   };
   return { options, conversions: [...conversionsOf(request, traits, lost), ...conversions, ...changes] };
+}
+
+/** Returns the request without stop sequences of white space, which Anthropic refuses. */
+function fitAnthropic(request: ChatRequest, lost: ConvertedFields): ChatRequest {
+  const stopSequences = request.stopSequences.filter((stop) => /\S/.test(stop));
+  if (stopSequences.length < request.stopSequences.length) lost.add("stopSequences");
+  return { ...request, stopSequences };
 }
 
 function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseFormat"> {

@@ -648,6 +648,15 @@ describe("the form of the answer", () => {
     expect(told).toEqual(["responseFormat.schema: approximated"]);
   });
 
+  it.each([
+    [CLAUDE, []],
+    [LLAMA, [" \n"]],
+  ])("%s takes the stop sequences of white space %j", (model, blank) => {
+    const { body, told } = encoded(model, { stopSequences: ["END", " \n"] });
+    expect((body["inferenceConfig"] as JsonObject)["stopSequences"]).toEqual(["END", ...blank]);
+    expect(told).toEqual(blank.length > 0 ? [] : ["stopSequences: emulated"]);
+  });
+
   it("is asked in words beside a prefill", () => {
     const messages = [user(text("A")), assistant(text("{"))];
     const { body, told } = encoded(CLAUDE, { messages, responseFormat: { type: "json", schema } });

@@ -247,6 +247,13 @@ describe("a request", () => {
     expect(await sent("google.generative-ai")).toEqual(tools);
   });
 
+  it("has no stop sequences of white space for Anthropic", async () => {
+    const stopSequences = ["\n\n", "END"];
+    const { asked, conversions } = await askedWith({ stopSequences }, { provider: "anthropic.messages" });
+    expect([asked?.stopSequences, conversions]).toEqual([["END"], ["stopSequences: emulated"]]);
+    expect((await askedWith({ stopSequences })).asked?.stopSequences).toEqual(stopSequences);
+  });
+
   it("reports what the model itself warns of", async () => {
     const warnings = [
       { type: "unsupported", feature: "topK", details: "no" },
