@@ -88,6 +88,8 @@ function checkFields(request: Request, model: string): void {
   if (held !== undefined) checkHeldSchema(JSON.parse(held), "outputConfig.textFormat.structure.jsonSchema.schema");
   if (isClaude(model) && stopSequences?.some((stop) => stop.trim() === ""))
     throw new Refused("stop_sequences: each stop sequence must contain non-whitespace");
+  if (isClaude(model) && !/-3-|-4-5/.test(model) && request.messages?.at(-1)?.role === "assistant")
+    throw new Refused("This model does not support assistant message prefill.");
   if (toolConfig?.tools.length === 0) throw new Refused("Member must have length greater than or equal to 1");
   if ("tool_choice" in fields && toolConfig?.toolChoice)
     throw new Refused("The additional field tool_choice/type conflicts with the existing field toolConfig.toolChoice.");

@@ -283,4 +283,15 @@ describe("Claude", () => {
     expect(sent).toContain('["END"]');
     expect((await through(maker, undefined, "chat", { stop: "\n" })).sent).not.toContain("stop");
   });
+
+  it.each(["claude-opus-4-6", "claude-sonnet-4-6", "claude-fable-5"])(
+    "%s is asked to go on with a prefill",
+    async (model) => {
+      const messages = [...ASKED, { role: "assistant", content: "Red, " }];
+      const { told, body } = await through("messages", model, "chat", { messages });
+      expect(told).toBe("messages.prefill");
+      expect((body["messages"] as JsonObject[]).map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
+      expect((await through("messages", undefined, "chat", { messages })).body["messages"]).toHaveLength(2);
+    },
+  );
 });

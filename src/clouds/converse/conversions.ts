@@ -26,7 +26,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.none": rejected("No part of the conversation can be sent by Converse."),
   "messages.text": approximated("Blank texts are left out."),
   "messages.prefill": approximated(
-    "White space at the end of a turn that the answer continues is left out; models other than Claude may start a new answer.",
+    "White space at the end of a turn that the answer continues is left out; newer Claude and other models may start a new answer.",
   ),
   "messages.cache": dropped("The model does not cache prompts by marks, or not at this place."),
   "messages.signature": dropped("Only reasoning has a signature in Converse."),

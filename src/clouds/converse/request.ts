@@ -3,6 +3,7 @@
 import type { CodecOptions } from "../../formats/format.ts";
 import { isBlank } from "../../formats/messages/request.messages.ts";
 import { encodeThinking, encodeToolChoice, fitted } from "../../formats/messages/request.ts";
+import { withoutPrefill } from "../../formats/shared/claude.ts";
 import { choiceAmong, type ConvertedFields } from "../../formats/shared/conversions.ts";
 import { argumentsSchema, heldSchema, instructionFor, isHeld, schemaOf } from "../../formats/shared/held-schema.ts";
 import { effortOf, limitWithoutReasoning, wantsReasoning } from "../../kinds/chat/reasoning.ts";
@@ -31,11 +32,12 @@ const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i
  * @param lost Receives the fields that are changed or left out.
  */
 export function encodeRequest(
-  request: ChatRequest,
+  asked: ChatRequest,
   options: CodecOptions,
   { guardrail, modelFields }: HostFields,
   lost: ConvertedFields,
 ): JsonObject {
+  const request = withoutPrefill(asked, lost);
   const { model, stream, stopSequences, endUser, serviceTier } = request;
   const family = familyOf(model);
   const encoder = new ConversationEncoder(model, options.foreignReasoning === "text", lost);

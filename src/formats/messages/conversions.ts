@@ -41,7 +41,9 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "tools.web-search": approximated("The provider's own web search is offered."),
   "messages.none": rejected("No part of the conversation can be sent in this format."),
   "messages.text": approximated("Blank texts are left out."),
-  "messages.prefill": approximated("White space at the end of a turn that the answer continues is left out."),
+  "messages.prefill": approximated(
+    "White space at the end of a turn that the answer continues is left out; a model that continues no turn is asked to go on.",
+  ),
   "messages.cache": EXACT,
   "messages.signature": dropped("Only reasoning has a signature in this format."),
   "messages.thought": approximated("Reasoning in this format is only text."),

@@ -1,6 +1,7 @@
-/** The known models of Anthropic, and what their service accepts of reasoning, sampling and schemas. */
+/** The known models of Anthropic, and what their service accepts of reasoning, sampling, schemas and prefills. */
 
-import type { ReasoningControl } from "../../model/chat-request.ts";
+import type { ChatRequest, ReasoningControl } from "../../model/chat-request.ts";
+import type { ConvertedFields } from "./conversions.ts";
 
 /** The properties of a model that decide which fields its service accepts. */
 export interface ClaudeModel {
@@ -13,6 +14,8 @@ export interface ClaudeModel {
   readonly isAlwaysOn: boolean;
   /** The model can be held to a schema. Bedrock, whose names have `anthropic.`, does so only for 4.5 and 4.6. */
   readonly isStructured: boolean;
+  /** The model goes on with a turn of the assistant at the end of a conversation. The others refuse such a turn. */
+  readonly prefills: boolean;
 }
 
 /** Models of other makers than Anthropic, which speak the format as it was with the first models that reason. */
@@ -22,6 +25,7 @@ const OTHER: ClaudeModel = {
   isOffByDefault: false,
   isAlwaysOn: false,
   isStructured: true,
+  prefills: true,
 };
 
 /** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
@@ -41,5 +45,21 @@ export function claudeNamed(name: string): ClaudeModel {
     isOffByDefault: version < 500,
     isAlwaysOn: version >= 505 || /fable|mythos/.test(lower),
     isStructured: lower.includes("anthropic.") ? version >= 405 && version < 407 : version >= 401,
+    prefills: version < 406,
   };
+}
+
+const GO_ON =
+  "Your last message is the beginning of your answer. Go on with it without a break, and repeat nothing of it.";
+
+/** Returns the request for a model that refuses a prefill: the user asks it to go on. Adds `messages.prefill`. */
+export function withoutPrefill(
+  request: ChatRequest,
+  lost: ConvertedFields,
+  model: string = request.model,
+): ChatRequest {
+  const { messages } = request;
+  if (messages.at(-1)?.role !== "assistant" || claudeNamed(model).prefills) return request;
+  lost.add("messages.prefill");
+  return { ...request, messages: [...messages, { role: "user", parts: [{ type: "text", text: GO_ON }] }] };
 }

@@ -4,6 +4,7 @@
  */
 
 import { backendError, backendFailed } from "../../errors.ts";
+import { withoutPrefill } from "../../formats/shared/claude.ts";
 import { approximated, type ConvertedFields, dropped, withLostResults } from "../../formats/shared/conversions.ts";
 import { argumentsSchema, isHeld, isStrict } from "../../formats/shared/held-schema.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
@@ -169,7 +170,7 @@ interface EncodedCall {
 /** @param own The host's provider options. They replace the options that are made from the request. */
 export function encodeCall(caller: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
   const lost: ConvertedFields = new Set();
-  const asked = traits.family === "anthropic" ? fitAnthropic(caller, lost) : caller;
+  const asked = traits.family === "anthropic" ? fitAnthropic(caller, traits, lost) : caller;
   const { prompt, conversions } = encodePrompt(asked, traits);
   const { request, conversions: changes } = fitReasoning(asked, prompt, traits);
   const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty, stopSequences } = request;
@@ -189,11 +190,11 @@ export function encodeCall(caller: ChatRequest, traits: Traits, own: ProviderOpt
   return { options, conversions: [...conversionsOf(request, traits, lost), ...conversions, ...changes] };
 }
 
-/** Returns the request without stop sequences of white space, which Anthropic refuses. */
-function fitAnthropic(request: ChatRequest, lost: ConvertedFields): ChatRequest {
+/** Returns the request without stop sequences of white space, and without a prefill where the model refuses it. */
+function fitAnthropic(request: ChatRequest, { modelId }: Traits, lost: ConvertedFields): ChatRequest {
   const stopSequences = request.stopSequences.filter((stop) => /\S/.test(stop));
   if (stopSequences.length < request.stopSequences.length) lost.add("stopSequences");
-  return { ...request, stopSequences };
+  return withoutPrefill({ ...request, stopSequences }, lost, modelId);
 }
 
 function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseFormat"> {

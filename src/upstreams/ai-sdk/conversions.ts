@@ -26,6 +26,7 @@ import { type Signer, signerOf } from "./seals.ts";
 /** The properties of a model that decide how it is called. */
 export interface Traits {
   readonly version: AiSdkModel["specificationVersion"];
+  readonly modelId: string;
   /** Such as `anthropic.messages`. */
   readonly provider: string;
   readonly family: "anthropic" | "google" | "openai" | undefined;
@@ -71,7 +72,7 @@ export function traitsOf(
   urls?: unknown,
   { reasoning, foreignReasoning = "drop" }: Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> = {},
 ): Traits {
-  const { specificationVersion: version, provider } = model;
+  const { specificationVersion: version, provider, modelId } = model;
   const [family] = FAMILIES.find(([, name]) => name.test(provider)) ?? [];
   const supports = new Set(family && SUPPORTED_BY[family]);
   if (version !== "v2") supports.add("tools.function.strict");
@@ -83,7 +84,19 @@ export function traitsOf(
   const known = isKnown ? claudeNamed(model.modelId).control : undefined;
   const control = reasoning?.(model.modelId) ?? known;
   const toolNames = family === "anthropic" ? CLAUDE_TOOL_NAMES : family === "google" ? GOOGLE_TOOL_NAMES : TOOL_NAMES;
-  return { version, provider, family, supports, toolNames, urls, signer, takesUnsigned, foreignReasoning, control };
+  return {
+    version,
+    modelId,
+    provider,
+    family,
+    supports,
+    toolNames,
+    urls,
+    signer,
+    takesUnsigned,
+    foreignReasoning,
+    control,
+  };
 }
 
 /** The rules for a model of an unknown provider. `Traits.supports` lists the fields that known providers also support. */

@@ -691,9 +691,12 @@ describe("the conversation", () => {
     const messages = [user(text("A")), assistant(text("It is "))];
     expect(encoded(CLAUDE, { messages }).told).toEqual(["messages.prefill: approximated"]);
     expect(encoded(CLAUDE, { messages: [user(text("A")), assistant(text("It is"))] }).told).toEqual([]);
-    expect(encoded(NOVA, { messages: [user(text("A")), assistant(text("It is"))] }).told).toEqual([
-      "messages.prefill: approximated",
-    ]);
+    for (const model of [NOVA, NEW_CLAUDE])
+      expect(encoded(model, { messages: [user(text("A")), assistant(text("It is"))] }).told).toEqual([
+        "messages.prefill: approximated",
+      ]);
+    const { body } = encoded(NEW_CLAUDE, { messages });
+    expect((body["messages"] as JsonObject[]).map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
   });
 
   it("of nothing is refused", () => {

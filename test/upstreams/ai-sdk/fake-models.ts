@@ -20,6 +20,7 @@ export type Asked = Readonly<Record<string, unknown>> & { readonly abortSignal?:
 export interface Script {
   readonly version?: "v2" | "v3" | "v4";
   readonly provider?: string;
+  readonly modelId?: string;
   readonly supportedUrls?: unknown;
   /** The parts of a stream, or a function that may hang or throw. */
   readonly stream?: readonly unknown[] | ((asked: Asked) => unknown);
@@ -33,6 +34,7 @@ export interface FakeModel extends AiSdkChatModel {
 export function fakeModel({
   version = "v4",
   provider = "fake.chat",
+  modelId = "fake-1",
   supportedUrls = {},
   stream = [],
   answer,
@@ -43,7 +45,7 @@ export function fakeModel({
     asked,
     specificationVersion: version,
     provider,
-    modelId: "fake-1",
+    modelId,
     supportedUrls,
     async doStream(options: Asked) {
       note(options);

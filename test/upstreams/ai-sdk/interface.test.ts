@@ -254,6 +254,20 @@ describe("a request", () => {
     expect((await askedWith({ stopSequences })).asked?.stopSequences).toEqual(stopSequences);
   });
 
+  it("asks a Claude that continues no turn to go on", async () => {
+    const messages = (["user", "assistant"] as const).map((role) => ({
+      role,
+      parts: [{ type: "text" as const, text: "A" }],
+    }));
+    for (const [modelId, roles, told] of [
+      ["claude-opus-4-6", ["user", "assistant", "user"], ["messages.prefill: approximated"]],
+      ["claude-sonnet-4-5", ["user", "assistant"], []],
+    ] as const) {
+      const { asked, conversions } = await askedWith({ messages }, { provider: "anthropic.messages", modelId });
+      expect([asked?.prompt.map(({ role }) => role), conversions]).toEqual([roles, told]);
+    }
+  });
+
   it("reports what the model itself warns of", async () => {
     const warnings = [
       { type: "unsupported", feature: "topK", details: "no" },
