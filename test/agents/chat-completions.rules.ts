@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
 import { type AnswerAt, type Profile } from "./chat-completions.profiles.ts";
-import { checkFunction } from "./schemas.rules.ts";
+import { checkFunction, checkJsonWord } from "./schemas.rules.ts";
 import { type Call, callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { breachOf, type Received, Refused, type Vault } from "./strict.ts";
 
@@ -157,6 +157,11 @@ export function validatorOf(profile: Profile): Validate {
     checkPairs(valid.messages, profile);
     for (const [at, { function: called }] of (valid.tools ?? []).entries())
       checkFunction(called.name, called.parameters, called.strict === true, `tools[${at}].function.parameters`);
+    checkJsonWord(
+      valid.messages,
+      valid.response_format?.["type"] === "json_object",
+      "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
+    );
     const begin = valid.messages.findLastIndex(({ role }) => role === "user");
     for (const [index, message] of valid.messages.entries()) {
       if (message.role !== "assistant") continue;

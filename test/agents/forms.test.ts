@@ -295,3 +295,17 @@ describe("Claude", () => {
     },
   );
 });
+
+describe("any JSON, asked of OpenAI without the word", () => {
+  it.each(["openai", "responses"] as const)("before %s brings an instruction", async (maker) => {
+    const { told, sent } = await through(maker, undefined, "gemini", geminiFormat());
+    expect([told, sent.match(/one JSON object/g)]).toEqual([WORDS, ["one JSON object"]]);
+    expect((await through(maker, undefined, "gemini", geminiFormat(CLOSED))).sent).not.toContain("one JSON object");
+  });
+
+  it("brings one where only an instruction beside the input has the word", async () => {
+    const instructed = { ...geminiFormat(), systemInstruction: "Answer in JSON." };
+    expect((await through("responses", undefined, "gemini", instructed)).told).toBe(WORDS);
+    expect((await through("openai", undefined, "gemini", instructed)).told).toBeNull();
+  });
+});

@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
-import { checkFunction } from "./schemas.rules.ts";
+import { checkFunction, checkJsonWord } from "./schemas.rules.ts";
 import { type Call, callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { breachOf, type Received, Refused, type Vault } from "./strict.ts";
 
@@ -173,6 +173,11 @@ export function validateResponses({ model, body }: Received, vault: Vault): Hear
   checkStore(request);
   checkModel(model, request);
   checkTools(request);
+  checkJsonWord(
+    request.input,
+    (request["text"] as { format?: { type?: string } } | undefined)?.format?.type === "json_object",
+    "Response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'.",
+  );
   const items = typeof request.input === "string" ? [] : request.input;
   checkReasoning(items, vault);
   checkPairs(items, vault);

@@ -87,3 +87,8 @@ export function checkFunction(name: string, schema: unknown, isStrict: boolean, 
   };
   if (isStrict) visit(schema, "");
 }
+
+/** Checks that a conversation names JSON, where an answer of any JSON is asked for. */
+export function checkJsonWord(conversation: unknown, isAsked: boolean, words: string): void {
+  if (isAsked && !/json/i.test(JSON.stringify(conversation))) throw new Refused(words, { param: "messages" });
+}

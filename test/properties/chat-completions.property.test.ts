@@ -23,7 +23,7 @@ describe("chat-completions requests", () => {
         const wire: unknown = JSON.parse(JSON.stringify(body));
         assertValid(ChatCompletionsRequest, wire);
         const { native, ...decoded } = decodeRequest(wire, 1);
-        expect(decoded).toEqual(throughOpenAI(request));
+        expect(decoded).toEqual(throughOpenAI(request, conversions));
         expect(native?.body).toEqual(wire);
         expect(conversions.filter((told) => !isOfOpenAI(told))).toEqual([]);
       }),

@@ -1,6 +1,6 @@
 /** What tests of requests that cross formats share: a request without what is declared lost. */
 
-import { argumentsSchema, isStrict } from "../../src/formats/shared/held-schema.ts";
+import { argumentsSchema, instructionFor, isStrict } from "../../src/formats/shared/held-schema.ts";
 import type { ChatMessage, ChatRequest, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
 
@@ -18,23 +18,29 @@ export function kept(request: ChatRequest, conversions: readonly Conversion[]): 
 }
 
 /**
- * A request as it arrives through a format of OpenAI: with schemas of arguments that OpenAI takes.
+ * A request as it arrives through a format of OpenAI: with the instruction that asks for JSON, and with schemas of arguments that OpenAI takes.
  *
  * @param lax The word in place of `strict` beside a schema that is not.
  */
-export function throughOpenAI(request: ChatRequest, lax?: false): ChatRequest {
+export function throughOpenAI(request: ChatRequest, conversions: readonly Conversion[], lax?: false): ChatRequest {
+  const { system, responseFormat: format } = request;
+  const isInWords = format && names(conversions).includes("responseFormat");
   const tools = request.tools.map((tool) => {
     if (tool.type !== "function") return tool;
     const inputSchema = argumentsSchema(tool.inputSchema, new Set());
     if (tool.strict !== true || isStrict(inputSchema)) return { ...tool, inputSchema };
     return { ...without(tool, "strict"), inputSchema, ...(lax === false && { strict: lax }) };
   });
-  return { ...request, tools };
+  return {
+    ...request,
+    tools,
+    system: isInWords ? [...system, { type: "text", text: instructionFor(format) }] : system,
+  };
 }
 
 /** The changes that `throughOpenAI` knows, and the prefill, which arrives. */
 export const isOfOpenAI = ({ field }: Conversion): boolean =>
-  /^(?:messages\.prefill|tools\.function\.(?:strict|schema))$/.test(field);
+  /^(?:messages\.prefill|responseFormat|tools\.function\.(?:strict|schema))$/.test(field);
 
 /** Turns with their parts changed; those that nothing is left of are gone, and neighbours of one role are one. */
 export function turns(messages: readonly ChatMessage[], change: (part: Part) => Part | undefined): ChatMessage[] {

@@ -16,7 +16,7 @@ describe("Responses requests", () => {
         const wire: unknown = JSON.parse(JSON.stringify(body));
         assertValid(ResponsesRequest, wire);
         const { native, ...decoded } = decodeRequest({ body: wire, own: NOTHING_BEFORE }, 1);
-        expect(decoded).toEqual(throughOpenAI(request, false));
+        expect(decoded).toEqual(throughOpenAI(request, conversions, false));
         expect(native.body).toEqual(wire);
         expect(conversions.filter((told) => !isOfOpenAI(told))).toEqual([]);
       }),

@@ -19,6 +19,7 @@ import { choiceAmong, type ConvertedFields, listConversions, mapped } from "../s
 import { argumentsSchema } from "../shared/held-schema.ts";
 import {
   type EffortLevel,
+  jsonInstruction,
   mayReason,
   nearestEffort,
   levelsOf,
@@ -142,7 +143,8 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   // The gateway ends the answer at the texts that the upstream does not get.
   const stopSequences = levelsOf(request.model) ? [] : request.stopSequences.slice(0, MAX_STOPS);
   const tools = request.tools.flatMap((tool) => encodeTool(tool, fields) ?? []);
-  const messages = new MessagesEncoder(fields, request, options).encode(request.system, request.messages);
+  const system = [...request.system, ...jsonInstruction(request, request.system, fields)];
+  const messages = new MessagesEncoder(fields, request, options).encode(system, request.messages);
   if (stopSequences.length < request.stopSequences.length) fields.add("stopSequences");
   const body: ChatCompletionsRequest = {
     model: request.model,

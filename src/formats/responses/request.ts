@@ -7,6 +7,7 @@
 import { GatewayError } from "../../errors.ts";
 import { isUnknown } from "../../http/validation.ts";
 import type {
+  ChatMessage,
   ChatRequest,
   NativeRequest,
   Reasoning,
@@ -22,6 +23,7 @@ import { choiceAmong, type ConvertedFields, dropped, isSame, listConversions } f
 import { argumentsSchema } from "../shared/held-schema.ts";
 import {
   type EffortLevel,
+  jsonInstruction,
   mayReason,
   bareName,
   nearestEffort,
@@ -135,7 +137,11 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const reasoning = encodeReasoning(request, options, fields);
   const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
   const tools = request.tools.flatMap((tool) => encodeTool(tool, fields) ?? []);
-  const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
+  // A single instruction stands beside the input, where the service does not look for the word.
+  const added = jsonInstruction(request, request.system.length > 1 ? request.system : [], fields);
+  const messages: readonly ChatMessage[] =
+    added.length > 0 ? [{ role: "system", parts: added }, ...request.messages] : request.messages;
+  const input = new InputEncoder({ ...request, messages }, fields, options.foreignReasoning).encode();
   if (input.length === 0) noteEmpty(fields);
   const [instructions, ...others] = request.system;
   const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];

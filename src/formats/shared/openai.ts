@@ -10,6 +10,7 @@ import type {
   MediaSource,
   Reasoning,
   ReasoningControl,
+  TextPart,
 } from "../../model/chat-request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { TextPlaces } from "../../model/text-places.ts";
@@ -23,7 +24,7 @@ import {
   type ConvertedFields,
   dropped,
 } from "./conversions.ts";
-import { isStrict } from "./held-schema.ts";
+import { instructionFor, isStrict } from "./held-schema.ts";
 import { detailIn, EFFORTS, fileSource, splitDataUrl } from "./schema.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
@@ -159,9 +160,29 @@ export function strictOf(
   return undefined;
 }
 
-/** The rules of both formats for schemas. */
+/**
+ * Returns the instruction for an answer of any JSON. OpenAI refuses to give one to a conversation without the word.
+ *
+ * @param system The instructions in which OpenAI looks for the word.
+ */
+export function jsonInstruction(
+  { responseFormat: format, messages }: ChatRequest,
+  system: readonly TextPart[],
+  fields: ConvertedFields,
+): TextPart[] {
+  if (format?.type !== "json" || format.schema || format.name !== undefined) return [];
+  const isNamed = [{ parts: system }, ...messages].some(({ parts }) =>
+    parts.some((part) => part.type === "text" && /json/i.test(part.text)),
+  );
+  if (isNamed) return [];
+  fields.add("responseFormat");
+  return [{ type: "text", text: instructionFor(format) }];
+}
+
+/** The rules of both formats for schemas and the form of answers. */
 export const OPENAI_REQUESTS: Partial<ConversionTable> = {
   "tools.function.strict": approximated("The model is not held to this schema of arguments."),
+  responseFormat: approximated("An instruction asks for the JSON: the service wants the word in the conversation."),
 };
 
 /** Returns the name of a tier in OpenAI's formats. */
