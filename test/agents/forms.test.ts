@@ -309,3 +309,22 @@ describe("any JSON, asked of OpenAI without the word", () => {
     expect((await through("openai", undefined, "gemini", instructed)).told).toBeNull();
   });
 });
+
+describe("the form of an answer beside tools, before Gemini", () => {
+  const tools = chatTool(CLOSED, false);
+
+  it.each<[model: string, more: JsonObject, told: string | null]>([
+    ["gemini-2.5-flash", { ...tools, ...chatFormat(CLOSED) }, WORDS],
+    ["gemini-2.5-flash", { ...tools, ...JSON_MODE }, WORDS],
+    ["gemini-2.5-flash", chatFormat(CLOSED), null],
+    ["gemini-3-pro-preview", { ...tools, ...chatFormat(CLOSED) }, null],
+    ["gemini-3-pro-preview", { ...tools, ...chatFormat(CLOSED), tool_choice: "required" }, WORDS],
+  ])("%s: %j", async (model, more, expected) => {
+    const { told, sent } = await through("generate-content", model, "chat", more);
+    expect([told, sent.includes("with nothing else"), sent.includes("responseMimeType")]).toEqual([
+      expected,
+      expected !== null,
+      expected === null,
+    ]);
+  });
+});

@@ -139,12 +139,22 @@ export function validateGenerateContent({ model, body }: Received, vault: Vault)
   }
   const valid = body as Request & JsonObject;
   checkThinking(model, valid.generationConfig?.thinkingConfig);
+  checkForm(model, valid);
   const turns = mergedTurns(valid.contents);
   for (const [index, { parts }] of turns.entries()) checkParts(parts, index);
   checkTurns(turns);
   for (const { role, parts } of turns) checkSignatures(parts, role, vault);
   if (demandsSignatures(model)) checkCurrentTurn(turns);
   return heardOf(valid, turns);
+}
+
+/** Before Gemini 3, no form of the answer stands beside tools; later none beside a forced one. */
+function checkForm(model: string, { generationConfig, tools, toolConfig }: Request & JsonObject): void {
+  const mime = generationConfig?.responseMimeType;
+  if (mime === undefined || mime === "text/plain" || !tools?.length) return;
+  const isForced = JSON.stringify(toolConfig ?? {}).includes('"ANY"');
+  if (/gemini-[12]/.test(model) || isForced)
+    throw new Refused(`Function calling with a response mime type: '${mime}' is unsupported`);
 }
 
 /** Returns the content that the signature of a call stands for. */

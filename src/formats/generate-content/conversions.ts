@@ -21,7 +21,7 @@ import {
 } from "../shared/conversions.ts";
 import { controlOf, encodeThinking } from "./reasoning.ts";
 import { isSayable } from "./request.contents.ts";
-import { int32, isSettable, sayableChoice } from "./request.ts";
+import { int32, isSettable, sayableChoice, takesFormat } from "./request.ts";
 import { FORMAT } from "./routes.ts";
 import { MAX_CANDIDATES, MAX_STOP_SEQUENCES } from "./schema.config.ts";
 import type { GenerateContentRequest } from "./schema.ts";
@@ -59,6 +59,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "reasoning.budgetTokens": approximated("The nearest budget or level that the model knows is sent."),
   "reasoning.effort": approximated("The nearest level or budget that the model knows is sent."),
   "reasoning.visible": EXACT,
+  responseFormat: approximated("An instruction asks for the JSON: the model takes no form of the answer beside tools."),
   "responseFormat.enum": EXACT,
   candidateCount: approximated("The format gives at most eight answers."),
   seed: emulated("Only the last 32 bits of a seed are sent."),
@@ -103,6 +104,10 @@ export function conversionsOf(
   sayableChoice(request, fields);
   const { field } = reasoning ? encodeThinking(reasoning, request, controlOf(request.model, options)) : {};
   if (field) fields.add(field);
+  if (responseFormat && !takesFormat(request)) {
+    fields.add("responseFormat");
+    fields.delete("responseFormat.strict");
+  }
   if (responseFormat?.type === "json" && responseFormat.name !== undefined) fields.add("responseFormat.name");
   return listConversions(tableOf(options), fields, request);
 }

@@ -19,6 +19,7 @@ import {
 import { given, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
+import { instructionFor } from "../shared/held-schema.ts";
 import { isWebSearch } from "../shared/tools.ts";
 import {
   controlOf,
@@ -179,10 +180,12 @@ function knownIn(body: GenerateContentRequest, raw: unknown): (() => void) | und
 
 /** Builds a body from the neutral fields. Leaves out the fields that the format does not have; the table of conversions lists them. */
 export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): GenerateContentRequest {
-  const { safety = [], cachedContent, system } = request;
+  const { safety = [], cachedContent, responseFormat } = request;
   const contents = encodeMessages(request.messages, options.foreignReasoning);
   const toolChoice = sayableChoice(request);
   const tools = encodeTools(request.tools);
+  const system: TextPart[] = [...request.system];
+  if (responseFormat && !takesFormat(request)) system.push({ type: "text", text: instructionFor(responseFormat) });
   const safetySettings = safety.filter(isSettable).map(encodeSafety);
   return {
     contents: demandsSignatures(request.model) ? [...withPlaceholders(contents)] : contents,
@@ -247,6 +250,17 @@ function decodeConfig(config: GenerationConfig, defaultMaxOutputTokens: number):
   };
 }
 
+/**
+ * Tells whether the model takes the form of the answer. Before Gemini 3, no model takes it beside tools; later ones do not beside a tool that
+ * they must call.
+ */
+export function takesFormat(request: ChatRequest): boolean {
+  const { model, tools } = request;
+  if (!/(?:^|\/)gemini-/.test(model) || encodeTools(tools).length === 0) return true;
+  const { type } = sayableChoice(request) ?? {};
+  return !/(?:^|\/)gemini-[12](?!\d)/.test(model) && type !== "tool" && type !== "required";
+}
+
 /** Shortens a seed to its last 32 bits. The same seed always gives the same number. */
 export const int32 = (seed: number): number => seed | 0;
 
@@ -272,7 +286,7 @@ function encodeConfig(request: ChatRequest, options: CodecOptions): GenerationCo
     responseModalities: modalities.length > 0 ? modalities.map((modality) => OUTPUT_MODALITY[modality]) : undefined,
     mediaResolution: mediaResolution && MEDIA_RESOLUTION[mediaResolution],
     speechConfig: speech && encodeSpeech(speech),
-    ...(responseFormat && encodeFormat(responseFormat)),
+    ...(responseFormat && takesFormat(request) && encodeFormat(responseFormat)),
     thinkingConfig: reasoning && encodeThinking(reasoning, request, control).config,
   });
 }
