@@ -1,6 +1,12 @@
 /** What tests of requests that cross formats share: a request without what is declared lost. */
 
-import { argumentsSchema, instructionFor, isStrict } from "../../src/formats/shared/held-schema.ts";
+import {
+  argumentsSchema,
+  heldSchema,
+  instructionFor,
+  isStrict,
+  schemaOf,
+} from "../../src/formats/shared/held-schema.ts";
 import type { ChatMessage, ChatRequest, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
 
@@ -41,6 +47,19 @@ export function throughOpenAI(request: ChatRequest, conversions: readonly Conver
 /** The changes that `throughOpenAI` knows, and the prefill, which arrives. */
 export const isOfOpenAI = ({ field }: Conversion): boolean =>
   /^(?:messages\.prefill|responseFormat|tools\.function\.(?:strict|schema))$/.test(field);
+
+/** The form of the answer as it arrives in messages: a model is held to the schema, or asked in words. */
+export function formIn(
+  { system }: Pick<ChatRequest, "system">,
+  messages: readonly ChatMessage[],
+  format: NonNullable<ChatRequest["responseFormat"]>,
+): Partial<ChatRequest> {
+  const schema = schemaOf(format);
+  const isCited = messages.some(({ parts }) => parts.some((part) => part.type === "document" && part.citations));
+  const held = schema && messages.at(-1)?.role !== "assistant" && !isCited ? heldSchema(schema) : undefined;
+  if (held) return { responseFormat: { type: "json", schema: held.schema } };
+  return { system: [...system, { type: "text", text: instructionFor(format) }] };
+}
 
 /** Turns with their parts changed; those that nothing is left of are gone, and neighbours of one role are one. */
 export function turns(messages: readonly ChatMessage[], change: (part: Part) => Part | undefined): ChatMessage[] {

@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
 import type { MessagesRequest } from "../../src/formats/messages/schema.ts";
-import { argumentsSchema, heldSchema, instructionFor, schemaOf } from "../../src/formats/shared/held-schema.ts";
+import { argumentsSchema } from "../../src/formats/shared/held-schema.ts";
 import type { ChatMessage, ChatRequest, FunctionTool, JsonObject, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
 import { isJsonObject } from "../../src/model/json.ts";
-import { json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
+import { formIn, json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
 import { chatRequest as generateContentRequest } from "./generate-content.arbitraries.request.ts";
 import { CODECS, requestOf } from "./upstream-answers.ts";
 
@@ -82,20 +82,8 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
       reasoning: reasoning ? reasoningOf(reasoning, given.maxOutputTokens) : { type: "disabled" },
     }),
     stopSequences: given.stopSequences.filter((stop) => stop.trim() !== ""),
-    ...(responseFormat && formOf(given, turns(given.messages, arrivingPart), responseFormat)),
+    ...(responseFormat && formIn(given, turns(given.messages, arrivingPart), responseFormat)),
   };
-}
-
-/** A model is held to the schema, or asked in words. */
-function formOf(
-  { system }: ChatRequest,
-  messages: readonly ChatMessage[],
-  format: NonNullable<ChatRequest["responseFormat"]>,
-): object {
-  const schema = schemaOf(format);
-  const held = schema && messages.at(-1)?.role !== "assistant" ? heldSchema(schema) : undefined;
-  if (held) return { responseFormat: { type: "json", schema: held.schema } };
-  return { system: [...system, { type: "text", text: instructionFor(format) }] };
 }
 
 /** A model of no known name takes budgets. A fifth of the output limit, and at least 256 tokens, is left for the answer. */

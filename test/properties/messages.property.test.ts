@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeRequest, encodeRequest } from "../../src/formats/messages/request.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
+import { argumentsSchema } from "../../src/formats/shared/held-schema.ts";
 import { assertValid } from "../../src/http/validation.ts";
 import {
   type ChatEvent,
@@ -17,7 +18,7 @@ import {
   type Part,
 } from "../../src/index.ts";
 import { answerEvents, chatRequest, hostileEvents } from "./arbitraries.ts";
-import { turns } from "./codecs.lossy.ts";
+import { formIn, turns } from "./codecs.lossy.ts";
 
 const schema = messagesRequest({ vendorRanges: false, vendorSources: true });
 
@@ -39,18 +40,25 @@ describe("messages requests", () => {
 });
 
 /** A request as an upstream of the format gets it: without blank texts, with a prefill that the official service accepts. */
-function arriving(request: ChatRequest): ChatRequest {
+function arriving({ responseFormat, ...request }: ChatRequest): ChatRequest {
   const last = request.messages.at(-1);
   const parts = (message: ChatMessage): Part[] => message.parts.flatMap((part) => arrivingPart(part, message === last));
+  const system = request.system.filter(({ text }) => text.trim() !== "");
+  const messages = turns(
+    request.messages.map((message) => ({ ...message, parts: parts(message) })),
+    (part) => part,
+  ).map((message, index, all) =>
+    last?.role === "assistant" && index === all.length - 1 ? { ...message, parts: trimmed(message.parts) } : message,
+  );
   return {
     ...request,
-    system: request.system.filter(({ text }) => text.trim() !== ""),
-    messages: turns(
-      request.messages.map((message) => ({ ...message, parts: parts(message) })),
-      (part) => part,
-    ).map((message, index, all) =>
-      last?.role === "assistant" && index === all.length - 1 ? { ...message, parts: trimmed(message.parts) } : message,
+    system,
+    messages,
+    tools: request.tools.map((tool) =>
+      tool.type === "function" ? { ...tool, inputSchema: argumentsSchema(tool.inputSchema, new Set()) } : tool,
     ),
+    stopSequences: request.stopSequences.filter((stop) => stop.trim() !== ""),
+    ...(responseFormat && formIn({ system }, messages, responseFormat)),
   };
 }
 
