@@ -7,9 +7,11 @@ import { CompletionDecoder } from "../../src/formats/chat-completions/answer.dec
 import { chatCompletions } from "../../src/formats/chat-completions/index.ts";
 import { decodeRequest, encodeRequest } from "../../src/formats/chat-completions/request.ts";
 import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
+import { NAMELESS_FILE } from "../../src/formats/shared/openai.ts";
 import { assertValid } from "../../src/http/validation.ts";
 import { type ChatEvent, type ChatRequest, systemClock } from "../../src/index.ts";
 import { ChatMeter } from "../../src/kinds/chat/meter.ts";
+import type { Part } from "../../src/model/chat-request.ts";
 import { chatOf, meteredCall } from "../kinds/chat.ts";
 import { answer, type Said, saidBy } from "./chat-completions.arbitraries.answer.ts";
 import { chatRequest } from "./chat-completions.arbitraries.request.ts";
@@ -23,7 +25,7 @@ describe("chat-completions requests", () => {
         const wire: unknown = JSON.parse(JSON.stringify(body));
         assertValid(ChatCompletionsRequest, wire);
         const { native, ...decoded } = decodeRequest(wire, 1);
-        expect(decoded).toEqual(throughOpenAI(request, conversions));
+        expect(decoded).toEqual(throughOpenAI(withNamedFiles(request), conversions));
         expect(native?.body).toEqual(wire);
         expect(conversions.filter((told) => !isOfOpenAI(told))).toEqual([]);
       }),
@@ -31,6 +33,18 @@ describe("chat-completions requests", () => {
     );
   });
 });
+
+/** A request as it arrives: the format has a name for each file. */
+const withNamedFiles = (given: ChatRequest): ChatRequest => ({
+  ...given,
+  messages: given.messages.map((message) => ({ ...message, parts: message.parts.map(named) })),
+});
+const named = (part: Part): Part => {
+  if (part.type === "tool-result")
+    return { ...part, parts: part.parts.map((one) => (one.type === "document" ? (named(one) as typeof one) : one)) };
+  const isNameless = part.type === "document" && part.source.type === "base64" && part.title === undefined;
+  return isNameless ? { ...part, title: NAMELESS_FILE } : part;
+};
 
 const endpoint = chatOf(chatCompletions({ clock: systemClock }));
 

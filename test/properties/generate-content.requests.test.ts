@@ -23,16 +23,13 @@ it("decode(encode(x)) = x, through JSON and validation", () => {
   );
 });
 
-/** A request whose results stand in one order: they are sent in the order of their calls. */
+/** A request whose results stand in one order: they are sent in the order of their calls, before all else of their turn. */
 const withSortedResults = <Request extends Pick<ChatRequest, "messages">>(request: Request): Request => ({
   ...request,
   messages: request.messages.map((message) => {
     const results = message.parts.filter((part) => part.type === "tool-result").map((part) => JSON.stringify(part));
-    const next = results.toSorted().values();
-    const parts = message.parts.map((part) =>
-      part.type === "tool-result" ? (JSON.parse(next.next().value ?? "null") as Part) : part,
-    );
-    return { ...message, parts };
+    const others = message.parts.filter((part) => part.type !== "tool-result");
+    return { ...message, parts: [...results.toSorted().map((result) => JSON.parse(result) as Part), ...others] };
   }),
 });
 
