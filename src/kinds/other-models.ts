@@ -5,7 +5,9 @@
 
 import type { FieldPath } from "../errors.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
-import { isJsonObject } from "../model/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../model/json.ts";
+import type { Usage } from "../model/usage.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { Price } from "./chat/price.ts";
 import type { ImagePrice } from "./image/price.ts";
@@ -70,6 +72,8 @@ function addFields(object: object, path: FieldPath, isBody: boolean, found: Othe
     const names = namesIn(field);
     const isNamed = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
     if (isBody && CONTENT.has(names[0] ?? "")) addTools(value, at, found);
+    // The upstream chooses the fallback.
+    else if (isBody && field === "fallbacks" && value === "default") found.push({ path: at, name: undefined });
     else if (isBody && field === "requests") addEach(value, at, true, found);
     else if (OWN_KEYS.has(names[0] ?? "") || isSchema(names[0], object)) continue;
     else if (isNamed(NAMES)) addNames(value, at, found);
@@ -84,12 +88,40 @@ function addEach(value: unknown, path: FieldPath, isBody: boolean, found: OtherM
     for (const [index, one] of value.entries()) addEach(one, [...path, index], isBody, found);
 }
 
-/** Adds the fields of tools that stand in contents, such as an item that brings further tools. */
+/** Adds the fields of tools that stand in contents, such as an item that brings further tools, or a block of a turn that adds one. */
 function addTools(value: unknown, path: FieldPath, found: OtherModel[]): void {
   if (!Array.isArray(value)) return;
-  for (const [index, one] of value.entries())
-    if (isJsonObject(one) && one["tools"] != null) addEach(one["tools"], [...path, index, "tools"], false, found);
+  for (const [index, one] of value.entries()) {
+    if (!isJsonObject(one)) continue;
+    if (one["tools"] != null) addEach(one["tools"], [...path, index, "tools"], false, found);
+    for (const [at, tool] of addedTools(one)) addEach(tool, [...path, index, "content", at, "tool"], false, found);
+  }
 }
+
+/** Returns the tools that the blocks of a turn add, with the positions of the blocks. */
+function addedTools({ content }: JsonObject): readonly (readonly [at: number, tool: JsonObject])[] {
+  if (!Array.isArray(content) || !content.some(isAddition)) return NO_TOOLS;
+  return content.flatMap((block, at) => {
+    const tool = isAddition(block) ? block["tool"] : undefined;
+    return isJsonObject(tool) ? [[at, tool] as const] : [];
+  });
+}
+
+const isAddition = (block: JsonValue): block is JsonObject => isJsonObject(block) && block["type"] === "tool_addition";
+
+const NO_TOOLS: readonly never[] = [];
+
+/** Returns the tools of a body of a chat: those of the request, and those that a turn adds. */
+export function toolsIn(native: NativeRequest | undefined): readonly JsonObject[] {
+  const { tools, messages } = native?.body ?? {};
+  const found: unknown[] = Array.isArray(tools) ? [...tools] : [];
+  for (const turn of Array.isArray(messages) ? messages : NO_TOOLS)
+    if (isJsonObject(turn)) for (const [, tool] of addedTools(turn)) found.push(tool["definition"]);
+  return found.filter(isJsonObject);
+}
+
+/** The fields beside the name of a fallback of messages: they set the parameters of its attempt. */
+const SETTINGS: ReadonlySet<string> = new Set(["max_tokens", "thinking", "output_config", "speed"]);
 
 /** Adds each text. A list of fallbacks may have objects with a name, or the name as a key. */
 function addNames(value: unknown, path: FieldPath, found: OtherModel[]): void {
@@ -97,7 +129,8 @@ function addNames(value: unknown, path: FieldPath, found: OtherModel[]): void {
   else if (value === true) found.push({ path, name: undefined });
   else if (typeof value === "object" && value !== null)
     for (const [key, one] of Object.entries(value))
-      addNames(one, [...path, Array.isArray(value) ? Number(key) : key], found);
+      if (!("model" in value && SETTINGS.has(key)))
+        addNames(one, [...path, Array.isArray(value) ? Number(key) : key], found);
 }
 
 /** Returns the names in a field's name, in snake case. A field of a form may be `tools[0][model]`. */
@@ -116,7 +149,9 @@ const isSchema = (
 
 /** Returns the names of the models that may answer in place of the requested model. A tool's model answers no request. */
 const answering = (native: NativeRequest | undefined): string[] =>
-  otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.includes("tools") ? [] : name));
+  otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.some(isTool) ? [] : name));
+
+const isTool = (field: string | number): boolean => field === "tools" || field === "tool";
 
 /**
  * Returns the price of a request whose body names further models: the price of the model that has answered, or the dearest where none is
@@ -135,10 +170,19 @@ export function priceAmong(
     const own = (): number => price(usage, model, kind, upstream);
     const known = answered();
     if (known !== undefined && known === (upstream?.model ?? model)) return own();
-    const costs = others.map((other) => price(usage, other, kind, named(upstream, other)));
+    const costs = others.map((other) => priceOfOther(price, usage, other, kind, upstream));
     return others.includes(known ?? "") ? (costs[others.indexOf(known ?? "")] ?? own()) : Math.max(own(), ...costs);
   };
 }
+
+/** Returns the price of another model of the same upstream. */
+export const priceOfOther = (
+  price: Price,
+  usage: Usage,
+  model: string,
+  kind: ModelKind,
+  upstream: UpstreamModel | undefined,
+): number => price(usage, model, kind, named(upstream, model));
 
 /** As `priceAmong`, for an image: the dearest model. */
 export function imagePriceAmong(price: ImagePrice, native: NativeRequest | undefined): ImagePrice {

@@ -18,6 +18,7 @@ interface Case {
 
 const schema = { type: "object", properties: { model: { type: "string", enum: ["big"] }, models: { enum: ["big"] } } };
 const spoken = { role: "assistant", content: "Hi" };
+const ADVISOR = { type: "advisor_1", name: "advisor", model: "big" };
 const FALLBACKS: Case["changes"] = {
   "models.1": { models: ["small", "big"] },
   route: { route: "fallback" },
@@ -63,8 +64,30 @@ const CASES: Readonly<Record<string, Case>> = {
     path: "/v1/messages",
     format: "messages",
     ask: { model: "small", max_tokens: 100, messages: [{ role: "user", content: "Hi" }] },
-    changes: { ...FALLBACKS, "tools.0.model": { tools: [{ type: "advisor_1", name: "advisor", model: "big" }] } },
-    own: { tools: [{ name: "model", input_schema: schema, input_examples: [{ model: "big" }] }] },
+    changes: {
+      ...FALLBACKS,
+      fallbacks: { fallbacks: "default" },
+      "tools.0.model": { tools: [ADVISOR] },
+      "messages.1.content.1.tool.definition.model": {
+        messages: [
+          { role: "user", content: "Hi" },
+          {
+            role: "system",
+            content: [
+              { type: "text", text: "Ask." },
+              { type: "tool_addition", tool: { type: "tool_definition", definition: ADVISOR } },
+            ],
+          },
+          { role: "user", content: "Hi" },
+        ],
+      },
+    },
+    own: {
+      tools: [{ name: "model", input_schema: schema, input_examples: [{ model: "big" }] }],
+      fallbacks: [
+        { model: "small", speed: "big", max_tokens: 9, thinking: { type: "big" }, output_config: { effort: "big" } },
+      ],
+    },
   },
   responses: {
     path: "/v1/responses",
@@ -196,7 +219,7 @@ it.each(Object.entries(CASES))("a limited key of %s chooses no other model by an
   // A key of all models passes, and so does one that may use the other model too.
   for (const rights of [{}, { models: [...models, "big"] }]) {
     const { ask, sent } = open(of, rights);
-    const named = Object.entries(of.changes).filter(([path]) => !/route|preset|routing/.test(path));
+    const named = Object.entries(of.changes).filter(([path]) => !/route|preset|routing|fallbacks$/.test(path));
     for (const [, change] of named) await (await ask(change)).text();
     expect(sent.length).toBeGreaterThanOrEqual(named.length);
   }
