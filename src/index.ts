@@ -146,7 +146,7 @@ export type {
   EmbeddingVector,
 } from "./model/embedding.ts";
 export type { JsonObject, JsonValue } from "./model/json.ts";
-export type { Certainty, ModalityCount, NativeUsage, Usage, UsageDetails } from "./model/usage.ts";
+export type { Certainty, ModalityCount, NativeUsage, Usage, UsageDetails, UsageStep } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
 export type { WaitUntil } from "./ports/call-info.ts";

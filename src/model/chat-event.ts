@@ -277,8 +277,11 @@ export type ChatEvent =
   | ContentEvent
   /** The rating of the prompt. With a `blockReason`, there is no answer. */
   | ({ readonly type: "prompt-feedback" } & PromptFeedback)
-  /** The counts so far. A later report replaces an earlier one. */
-  | { readonly type: "usage"; readonly usage: Partial<Usage> }
+  /**
+   * The counts so far. A later report replaces an earlier one. `model`: the upstream's name of another model, which goes on with the answer, as
+   * after a fallback.
+   */
+  | { readonly type: "usage"; readonly usage: Partial<Usage>; readonly model?: string }
   | FinishEvent
   | NativeEvent;
 

@@ -2,11 +2,7 @@
 
 import type { JsonObject } from "./json.ts";
 
-/**
- * The token counts of one call. Counts are cumulative: a later report replaces an earlier one. `inputTokens` is the whole input, and the
- * cache counts are parts of it.
- */
-export interface Usage {
+interface Counts {
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** Input tokens that were read from a prompt cache. */
@@ -23,8 +19,33 @@ export interface Usage {
   readonly serverToolUses?: Readonly<Record<string, number>>;
   /** The service tier of the answer, in the provider's own word. */
   readonly serviceTier?: string;
+  /** The speed of the answer, in the provider's own word, such as `fast`. */
+  readonly speed?: string;
+  /** The region in which the model ran, in the provider's own word, such as `us`. */
+  readonly inferenceGeo?: string;
   /** The counts by kind of content, as far as the backend knows them. */
   readonly details?: UsageDetails;
+}
+
+/**
+ * The token counts of one call. Counts are cumulative: a later report replaces an earlier one. `inputTokens` is the whole input, and the
+ * cache counts are parts of it.
+ */
+export interface Usage extends Counts {
+  /**
+   * The requests inside the call that the upstream bills one by one, such as a summary of the context or the answer of an advisor. The other
+   * counts are the sums of all steps. Each step is priced by itself; counts that are in no step are priced together, as one more step.
+   */
+  readonly steps?: readonly UsageStep[];
+}
+
+/**
+ * A request that the upstream bills by itself. An absent count is 0. A step without `model` has the service tier, the speed and the region of
+ * the whole usage, and a step with `model` only its own.
+ */
+export interface UsageStep extends Partial<Counts> {
+  /** The upstream's name of the model that ran the step, where it is another model than the requested one. */
+  readonly model?: string;
 }
 
 /** Token counts by kinds of content. */
@@ -53,13 +74,20 @@ export const NO_USAGE: Usage = {
   reasoningTokens: 0,
 };
 
-/** The fields of a usage that are a single count of tokens. */
-export const TOKEN_COUNTS: readonly Exclude<
-  keyof Usage,
-  "cacheWritesByTtl" | "serverToolUses" | "serviceTier" | "details"
->[] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "toolUseTokens"];
+/** The most steps of a usage. An upstream pauses an answer after about ten runs of its tools. */
+export const MAX_STEPS = 1_000;
 
-/** Adds the usages of two answers to one call. The service tier is that of the second. */
+/** The fields of a usage that are a single count of tokens. */
+export const TOKEN_COUNTS: readonly (
+  | "inputTokens"
+  | "outputTokens"
+  | "cacheReadTokens"
+  | "cacheWriteTokens"
+  | "reasoningTokens"
+  | "toolUseTokens"
+)[] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "toolUseTokens"];
+
+/** Adds the usages of two answers to one call, and keeps the steps of both. The service tier, the speed and the region are those of the second. */
 export function sumOfUsages<Counts extends Partial<Usage>>(first: Counts, second: Counts): Counts {
   const sum: { -readonly [Field in keyof Usage]?: Usage[Field] } = { ...first, ...second };
   for (const name of TOKEN_COUNTS)
@@ -67,6 +95,7 @@ export function sumOfUsages<Counts extends Partial<Usage>>(first: Counts, second
   for (const name of ["cacheWritesByTtl", "serverToolUses"] as const)
     if (first[name] && second[name]) sum[name] = sumOfCounts(first[name], second[name]);
   if (first.details && second.details) sum.details = sumOfDetails(first.details, second.details);
+  if (first.steps && second.steps) sum.steps = [...first.steps, ...second.steps];
   // The cast is safe: a field of the sum is in one of the two.
   return sum as Counts;
 }
@@ -88,6 +117,55 @@ function sumOfDetails(first: UsageDetails, second: UsageDetails): UsageDetails {
     sum[kind] = Array.from(tokens, ([modality, total]) => ({ modality, tokens: total }));
   }
   return sum;
+}
+
+/** Returns the counts of a usage that are in none of its steps; undefined if the steps have more than the usage. */
+export function besideSteps({ steps = [], ...whole }: Usage): Usage | undefined {
+  const rest: { -readonly [Field in keyof Usage]: Usage[Field] } = { ...whole };
+  const [writes, uses] = [{ ...whole.cacheWritesByTtl }, { ...whole.serverToolUses }];
+  for (const step of steps) {
+    for (const name of TOKEN_COUNTS) {
+      const left = (rest[name] ?? 0) - (step[name] ?? 0);
+      if (left < 0) return undefined;
+      if (rest[name] !== undefined) rest[name] = left;
+    }
+    if (!isTaken(writes, step.cacheWritesByTtl) || !isTaken(uses, step.serverToolUses)) return undefined;
+  }
+  // A part is at most what is left of its whole.
+  rest.cacheReadTokens = Math.min(rest.cacheReadTokens, rest.inputTokens);
+  rest.cacheWriteTokens = Math.min(rest.cacheWriteTokens, rest.inputTokens - rest.cacheReadTokens);
+  rest.reasoningTokens = Math.min(rest.reasoningTokens, rest.outputTokens);
+  if (rest.toolUseTokens !== undefined) rest.toolUseTokens = Math.min(rest.toolUseTokens, rest.inputTokens);
+  if (whole.cacheWritesByTtl) rest.cacheWritesByTtl = rest.cacheWriteTokens > 0 ? writes : {};
+  if (whole.serverToolUses) rest.serverToolUses = uses;
+  if (whole.details) rest.details = detailsBeside(whole.details, steps);
+  return rest;
+}
+
+function detailsBeside(details: UsageDetails, steps: readonly UsageStep[]): UsageDetails {
+  const rest: Record<string, readonly ModalityCount[]> = {};
+  for (const [kind, counts] of Object.entries(details) as [keyof UsageDetails, readonly ModalityCount[]][])
+    rest[kind] = counts.map(({ modality, tokens }) => {
+      const taken = steps.flatMap((step) => step.details?.[kind] ?? []).filter((count) => count.modality === modality);
+      return {
+        modality,
+        tokens: Math.max(
+          0,
+          taken.reduce((left, count) => left - count.tokens, tokens),
+        ),
+      };
+    });
+  return rest;
+}
+
+/** Takes counts from others. Returns false if there are not so many. */
+function isTaken(from: Record<string, number>, counts: Readonly<Record<string, number>> | undefined): boolean {
+  for (const [name, count] of Object.entries(counts ?? {})) {
+    const left = (from[name] ?? 0) - count;
+    if (left < 0) return false;
+    if (count > 0) from[name] = left;
+  }
+  return true;
 }
 
 /**

@@ -69,6 +69,11 @@ export interface ModelPrice extends TokenRates {
   readonly longer?: readonly LongerRates[];
   /** The prices of service tiers, by the provider's word, such as `priority`. A tier that is left out costs the model's usual prices. */
   readonly tiers?: Readonly<Record<string, TierRates>>;
+  /**
+   * Factors of all token prices, by the provider's word for the speed or the region of an answer, such as `{ fast: 6, us: 1.1 }`. An answer with
+   * both words has both factors. A word that is left out changes nothing. Tool uses and pictures have no factor.
+   */
+  readonly factors?: Readonly<Record<string, number>>;
   /** The price of one use of a tool that the provider runs, by the tool's name, such as `web_search`. Default: 0. */
   readonly toolUses?: Readonly<Record<string, number>>;
   /**
@@ -149,6 +154,7 @@ const ROW_SHAPES: Shapes<ModelPrice> = {
   unit: "string?",
   longer: LONGER,
   tiers: { optional: mapOf(rowOf<TierRates>({ ...RATE_SHAPES, longer: LONGER })) },
+  factors: { optional: mapOf("amount") },
   toolUses: { optional: mapOf("amount") },
   pictures: {
     optional: (path, pictures) => (typeof pictures === "number" ? checkOf("amount") : mapOf("amount"))(path, pictures),
@@ -325,6 +331,26 @@ function unitsOf(amount: number, per: number, unit = "usd"): { readonly digits: 
   return { digits: whole + fraction + "0".repeat(-places), places: 0 };
 }
 
+/** A decimal number as a fraction of whole numbers. */
+interface Factor {
+  readonly numerator: bigint;
+  readonly denominator: bigint;
+}
+
+const ONE: Factor = { numerator: 1n, denominator: 1n };
+
+const product = (one: Factor, other: Factor | undefined): Factor =>
+  other === undefined
+    ? one
+    : { numerator: one.numerator * other.numerator, denominator: one.denominator * other.denominator };
+
+function factorOf(field: string, amount: number): Factor {
+  const { digits, places } = unitsOf(amount, 1, "unit");
+  if (places > MAX_DECIMALS) throw new RangeError(`${field} has too many digits: ${amount}`);
+  if (!Number.isSafeInteger(Number(digits))) throw new RangeError(`${field} is too high: ${amount}`);
+  return { numerator: BigInt(digits), denominator: 10n ** BigInt(places) };
+}
+
 /** Lists all prices of a row, each with the tokens that it is for. Throws a TypeError for a row that is no price. */
 function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field: string, amount: number, per: number]> {
   const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
@@ -371,11 +397,13 @@ class Row {
   readonly #parts: number;
   readonly #usual: readonly Band[];
   readonly #tiers: ReadonlyMap<string, readonly Band[]>;
+  /** The factors by words in lower case. */
+  readonly #factors: ReadonlyMap<string, Factor>;
   readonly #toolUses: ReadonlyMap<string, number>;
   readonly #pictures: ReadonlyMap<string, number>;
 
   constructor(name: string, price: ModelPrice, scale: Scale) {
-    const { per = 1_000_000, unit, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
+    const { per = 1_000_000, unit, longer, tiers = {}, factors = {}, toolUses = {}, pictures = {} } = price;
     const at = `The price of "${name}"`;
     const ratesOf = (own: TokenRates): Rates => {
       const of = (rate: keyof TokenRates, otherwise: number): number => {
@@ -418,6 +446,9 @@ class Row {
     this.#tiers = new Map(
       Object.entries(tiers).map(([tier, own]) => [tier.toLowerCase(), bandsOf({ ...price, ...own }, own.longer)]),
     );
+    this.#factors = new Map(
+      Object.entries(factors).map(([word, factor]) => [word.toLowerCase(), factorOf(`${at}: factor ${word}`, factor)]),
+    );
     this.#toolUses = singles(toolUses);
     this.#pictures = singles(picturesOf(pictures));
   }
@@ -444,10 +475,17 @@ class Row {
     output.take(tokensOf("audio", details.output), rates.audioOutput);
     output.take(tokensOf("image", details.output), rates.imageOutput);
     output.take(outputTokens, rates.output);
-    const terms = [...input.terms, ...output.terms];
+    const tokens = [...input.terms, ...output.terms];
+    const tools: Term[] = [];
     if (serverToolUses)
-      for (const [tool, uses] of Object.entries(serverToolUses)) terms.push([uses, this.#toolUses.get(tool) ?? 0]);
-    return this.#sum(terms);
+      for (const [tool, uses] of Object.entries(serverToolUses)) tools.push([uses, this.#toolUses.get(tool) ?? 0]);
+    const factor = this.#factors.size === 0 ? ONE : this.#factorOf(usage);
+    return factor === ONE ? this.#sum([...tokens, ...tools]) : this.#multiplied(tokens, factor, tools);
+  }
+
+  #factorOf({ speed = "", inferenceGeo = "" }: Usage): Factor {
+    const bySpeed = product(ONE, this.#factors.get(speed.toLowerCase()));
+    return product(bySpeed, this.#factors.get(inferenceGeo.toLowerCase()));
   }
 
   costOfPicture(model: string, size: string, quality = ""): number {
@@ -472,11 +510,24 @@ class Row {
     let sum = 0;
     for (const [count, rate] of terms) sum += count * rate;
     if (Number.isSafeInteger(sum)) return (sum - (sum % parts)) / parts + (sum % parts > 0 ? 1 : 0);
-    let exact = 0n;
-    for (const [count, rate] of terms) exact += BigInt(count) * BigInt(rate);
-    return Number((exact + BigInt(parts) - 1n) / BigInt(parts));
+    return wholeUnits(exactSum(terms), BigInt(parts));
+  }
+
+  /** Adds up tokens times prices times a factor, and tool uses without the factor, and rounds up to whole units. */
+  #multiplied(tokens: readonly Term[], { numerator, denominator }: Factor, tools: readonly Term[]): number {
+    const sum = exactSum(tokens) * numerator + exactSum(tools) * denominator;
+    return wholeUnits(sum, BigInt(this.#parts) * denominator);
   }
 }
+
+function exactSum(terms: readonly Term[]): bigint {
+  let sum = 0n;
+  for (const [count, rate] of terms) sum += BigInt(count) * BigInt(rate);
+  return sum;
+}
+
+/** Divides, and rounds up. */
+const wholeUnits = (sum: bigint, parts: bigint): number => Number((sum + parts - 1n) / parts);
 
 /** The prices of calls with more than `above` input tokens. */
 interface Band {

@@ -149,7 +149,7 @@ describe("the entries of docs/reference", () => {
     ["FlexibleRateLimiterOptions", "- [`tierOf?: (key: ApiKey) => string | undefined`](#apikey): Returns"],
     ["ChatRequest", "- [`messages: ChatMessage[]`](#chatmessage): The turns"],
     ["ChatEvent", "- [`StartEvent`](#startevent)"],
-    ["ChatEvent", "- `usage`: [`usage: Partial<Usage>`](#usage). The counts so far."],
+    ["ChatEvent", "- `usage`: [`usage: Partial<Usage>`](#usage), `model?: string`. The counts so far."],
     ["ContentEvent", "- `tool-call-delta`: `id: string`, `json: string`"],
     ["HookEvent", "- [`ContentEvent`](polygate-requests-and-events.md#contentevent)"],
     ["ToolChoice", "- `auto` or `required`: `parallel: boolean`, `names?: string[]`"],

@@ -9,8 +9,8 @@ import { build } from "tsdown";
 import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
-/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: the 174,500 of 29 November 2026 and 0.3 %. */
-const MOST_BYTES = 179_500;
+/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: the 178,900 of 30 November 2026 and 0.3 %. */
+const MOST_BYTES = 182_000;
 
 export function lintersSuite(stage: () => PackageStage): void {
   it("publint finds nothing", async () => {

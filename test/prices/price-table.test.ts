@@ -100,6 +100,48 @@ describe("the parts of a call", () => {
     expect(cost(price, { ...counts, serviceTier: "standard" })).toBe(20 + 80);
   });
 
+  it("multiplies the prices of tokens by the factors of the speed and the region, and rounds up once", () => {
+    const price = {
+      input: 0.3,
+      output: 1,
+      toolUses: { web_search: 0.01 },
+      pictures: 0.04,
+      factors: { fast: 6, us: 1.1, Free: 0 },
+    };
+    const counts = { inputTokens: 10, cacheReadTokens: 4, outputTokens: 1 };
+    expect(cost(price, { ...counts, speed: "fast" })).toBe(24);
+    expect(cost(price, { ...counts, inferenceGeo: "us" })).toBe(5);
+    expect(cost(price, { ...counts, speed: "FAST", inferenceGeo: "Us" })).toBe(27);
+    expect(cost(price, { ...counts, speed: "standard", inferenceGeo: "global" })).toBe(4);
+    // The official service multiplies no use of a tool.
+    expect(cost(price, { ...counts, speed: "fast", serverToolUses: { web_search: 2 } })).toBe(24 + 20_000);
+    expect(cost(price, { ...counts, inferenceGeo: "us", serverToolUses: { web_search: 2 } })).toBe(5 + 20_000);
+    expect(cost(price, { ...counts, speed: "free", serverToolUses: { web_search: 2 } })).toBe(20_000);
+    const { imagePrice } = priceTable({ m: price });
+    expect(imagePrice({ model: "m", size: "auto", quality: undefined })).toBe(40_000);
+  });
+
+  it("multiplies the prices of tiers and of longer calls", () => {
+    const price = {
+      input: 1,
+      output: 0,
+      longer: [{ above: 100, input: 2 }],
+      tiers: { priority: { input: 3 } },
+      factors: { fast: 2.5 },
+    };
+    expect(cost(price, { inputTokens: 200, speed: "fast" })).toBe(1_000);
+    expect(cost(price, { inputTokens: 2, speed: "fast", serviceTier: "priority" })).toBe(15);
+  });
+
+  it("multiplies exactly, where binary fractions would not", () => {
+    const price = { input: 3, output: 0, factors: { us: 1.1, fast: 1.000_001 } };
+    // 3 × 1.1 is 3.3000000000000003 for a binary number.
+    expect(cost(price, { inputTokens: 10, inferenceGeo: "us" })).toBe(33);
+    const tokens = 4_000_000_001;
+    const expected = Number((BigInt(tokens) * 3n * 11n * 1_000_001n + 9_999_999n) / 10_000_000n);
+    expect(cost(price, { inputTokens: tokens, inferenceGeo: "us", speed: "fast" })).toBe(expected);
+  });
+
   it("is exact beyond the whole numbers that a sum of numbers holds", () => {
     const tokens = 9_007_199_254;
     const expected = Number((BigInt(tokens) * 1_234_567n + 999_999n) / MILLION_BIG);
@@ -266,6 +308,26 @@ describe("a table is refused", () => {
       "longer must be a list",
     ],
     ["that is nothing", { m: null as unknown as ModelPrice }, "expects an object of options"],
+    [
+      "with a factor below 0",
+      { m: { input: 1, output: 0, factors: { fast: -1 } } },
+      'The price of "m": factors["fast"] must be a number from 0 up, not -1',
+    ],
+    [
+      "with a factor that is a text",
+      { m: { input: 1, output: 0, factors: { fast: "6" as never } } },
+      'The price of "m": factors["fast"] must be a number from 0 up, not "6"',
+    ],
+    [
+      "with a factor of too many digits",
+      { m: { input: 1, output: 0, factors: { fast: 1 / 3 } } },
+      'The price of "m": factor fast has too many digits: 0.3333333333333333',
+    ],
+    [
+      "with a factor that is too high",
+      { m: { input: 1, output: 0, factors: { fast: 1e20 } } },
+      'The price of "m": factor fast is too high: 100000000000000000000',
+    ],
     ["with too many digits", { m: { input: 1 / 3, output: 0 } }, 'The price of "m": input has too many digits'],
     [
       "lower for longer calls",

@@ -88,6 +88,9 @@ const SAID: Readonly<Record<Exclude<AnswerField, "answer.native" | `answer.finis
   ],
   "answer.usage.serverToolUses": [used({ serverToolUses: { web_search: 2 } })],
   "answer.usage.serviceTier": [used({ serviceTier: "priority" })],
+  "answer.usage.speed": [used({ speed: "fast" })],
+  "answer.usage.inferenceGeo": [used({ inferenceGeo: "us" })],
+  "answer.usage.steps": [used({ inputTokens: 9, steps: [{ inputTokens: 4 }, { model: "n", inputTokens: 5 }] })],
   "answer.usage.details": [used({ inputTokens: 9, details: { input: [{ modality: "image", tokens: 9 }] } })],
 };
 

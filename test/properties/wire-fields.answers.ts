@@ -9,6 +9,8 @@ const usage = {
   cache_creation: { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 },
   server_tool_use: { web_search_requests: 1 },
   service_tier: "priority",
+  speed: "fast",
+  inference_geo: "us",
   iterations: [{ type: "compaction", input_tokens: 5, output_tokens: 6 }],
 };
 const cited = { type: "web_search_result_location", url: "https://a.example", title: "A", cited_text: "Hi" };

@@ -70,4 +70,7 @@ it("the usage of several requests has the sum of every count, also by kinds of c
   const sum = { inputTokens: 14, toolUseTokens: 2, serverToolUses: { web: 3, code: 1 }, serviceTier: "flex" };
   expect(sumOfUsages<Partial<Usage>>(first, second)).toEqual({ ...sum, details: inputOf(7, 1) });
   expect(sumOfUsages<Partial<Usage>>(first, {})).toEqual(first);
+  const [one, other] = [{ inputTokens: 9 }, { model: "m", inputTokens: 5 }];
+  expect(sumOfUsages<Partial<Usage>>({ steps: [one] }, { steps: [other] })).toEqual({ steps: [one, other] });
+  expect(sumOfUsages<Partial<Usage>>({ steps: [one] }, second)).toMatchObject({ steps: [one] });
 });

@@ -154,6 +154,8 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes."),
   "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
   "answer.usage.serviceTier": dropped("The format has no tiers."),
+  "answer.usage.speed": dropped("The format has no speeds."),
+  "answer.usage.inferenceGeo": dropped("The format has no regions."),
 };
 
 export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>

@@ -4,18 +4,15 @@ import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, FinishReason } from "../../model/chat-event.ts";
 import { given, isJsonObject, type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
-import type { Usage } from "../../model/usage.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { withMember } from "../shared/json-text.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject } from "../shared/upstream.ts";
+import { decodeUsage, type Fallback, fallbackIn } from "./answer.usage.ts";
 import { FORMAT } from "./routes.ts";
 import {
-  CACHE_WRITES,
-  iterationsIn,
   knownBlock,
-  TOOL_USES,
   unsupportedInAnswer,
   unsupportedInFrame,
   UPSTREAM_FRAMES,
@@ -61,6 +58,7 @@ export class MessagesDecoder extends NativeDecoder {
   #textBytes = 0;
   /** The latest value of each token count. A later report with only some counts keeps the others. */
   #usage: UpstreamUsage = {};
+  readonly #fallbacks: Fallback[] = [];
   #started = false;
   #finished = false;
   #stopped = false;
@@ -88,7 +86,13 @@ export class MessagesDecoder extends NativeDecoder {
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.limits, ({ usage }) => usage, UpstreamUsage, decodeUsage);
+    return lostUsage(
+      text,
+      this.limits,
+      ({ usage }) => usage,
+      UpstreamUsage,
+      (usage) => decodeUsage(usage),
+    );
   }
 
   protected isComplete(): boolean {
@@ -143,7 +147,7 @@ export class MessagesDecoder extends NativeDecoder {
         this.#learn(delta.usage);
         this.#learn(usage);
         if (delta.stop_reason != null) return this.#finish(delta.stop_reason, delta.stop_sequence);
-        return this.add({ type: "usage", usage: decodeUsage(this.#usage) });
+        return this.add({ type: "usage", usage: decodeUsage(this.#usage, this.#fallbacks) });
       }
       case "message_stop":
         this.#valid(type, wire);
@@ -169,7 +173,7 @@ export class MessagesDecoder extends NativeDecoder {
       type: "start",
       ...(id != null && { id }),
       ...(model != null && { model }),
-      usage: decodeUsage(this.#usage),
+      usage: decodeUsage(this.#usage, this.#fallbacks),
     });
   }
 
@@ -194,7 +198,14 @@ export class MessagesDecoder extends NativeDecoder {
       case "tool_use":
         return this.add({ type: "tool-call-start", id: block.id, name: block.name });
       default:
+        return this.#fallBack(fallbackIn(wire));
     }
+  }
+
+  #fallBack(fallback: Fallback | undefined): void {
+    if (!fallback) return;
+    this.#fallbacks.push(fallback);
+    if (fallback.to !== undefined) this.add({ type: "usage", usage: {}, model: fallback.to });
   }
 
   #delta(index: number, delta: UpstreamFrame<"content_block_delta">["delta"], chars: number): void {
@@ -269,7 +280,7 @@ export class MessagesDecoder extends NativeDecoder {
       type: "finish",
       reason: decodeStopReason(reason),
       ...(stopSequence != null && { stopSequence }),
-      usage: decodeUsage(this.#usage),
+      usage: decodeUsage(this.#usage, this.#fallbacks),
     });
   }
 
@@ -312,51 +323,3 @@ const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishR
 ]);
 
 const decodeStopReason = (reason: string): FinishReason => FINISH_REASON.get(reason) ?? "other";
-
-/** The steps whose tokens are billed, and are not in the totals of the usage: summaries of the context, and the answers of an advisor. */
-const BESIDE_TOTALS: ReadonlySet<string> = new Set(["compaction", "advisor_message"]);
-
-const COUNTS = ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"] as const;
-
-/** Adds the tokens of the steps that are not in the totals. */
-function wholeUsage(usage: UpstreamUsage): UpstreamUsage {
-  const beside = iterationsIn(usage.iterations).filter(({ type }) => BESIDE_TOTALS.has(type));
-  if (beside.length === 0) return usage;
-  const whole = { ...usage };
-  for (const step of beside) {
-    for (const name of COUNTS) whole[name] = (whole[name] ?? 0) + (step[name] ?? 0);
-    const written = { ...whole.cache_creation };
-    for (const [name, count] of Object.entries(step.cache_creation ?? {}))
-      if (typeof count === "number") written[name] = Number(written[name] ?? 0) + count;
-    whole.cache_creation = written;
-  }
-  return whole;
-}
-
-/** Decodes the token counts of an upstream. A count that the upstream has not sent is absent. */
-function decodeUsage(sent: UpstreamUsage): Partial<Usage> {
-  const usage = wholeUsage(sent);
-  const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = usage;
-  const { output_tokens_details, cache_creation, server_tool_use, service_tier } = usage;
-  const [written, read] = [cache_creation_input_tokens ?? 0, cache_read_input_tokens ?? 0];
-  return {
-    ...(input_tokens != null && { inputTokens: input_tokens + written + read }),
-    ...(output_tokens != null && { outputTokens: output_tokens }),
-    ...(cache_creation_input_tokens != null && { cacheWriteTokens: written }),
-    ...(cache_read_input_tokens != null && { cacheReadTokens: read }),
-    ...(output_tokens_details?.thinking_tokens != null && { reasoningTokens: output_tokens_details.thinking_tokens }),
-    ...(cache_creation && { cacheWritesByTtl: countsNamed(cache_creation, CACHE_WRITES) }),
-    ...(server_tool_use && { serverToolUses: countsNamed(server_tool_use, TOOL_USES) }),
-    ...(service_tier != null && { serviceTier: service_tier }),
-  };
-}
-
-/** Returns the counts above zero whose names match a pattern. The group of the pattern becomes the name in the result. */
-function countsNamed(counts: Readonly<Record<string, unknown>>, form: RegExp): Record<string, number> {
-  const named: [string, number][] = [];
-  for (const [key, count] of Object.entries(counts)) {
-    const name = form.exec(key)?.[1];
-    if (name !== undefined && typeof count === "number" && count > 0) named.push([name, count]);
-  }
-  return Object.fromEntries(named);
-}

@@ -427,8 +427,8 @@ function encodeUsage(usage: Usage): MessagesUsage {
       ? { ...NO_TOOL_USES, ...renamed(serverToolUses, (tool) => `${tool}_requests`) }
       : null,
     service_tier: serviceTier === undefined ? null : (SERVICE_TIER.get(serviceTier) ?? null),
-    inference_geo: null,
-    speed: null,
+    inference_geo: usage.inferenceGeo ?? null,
+    speed: usage.speed ?? null,
   };
 }
 

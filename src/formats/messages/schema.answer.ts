@@ -19,8 +19,8 @@ const Usage = v.object({
   /** Uses of each tool: `web_search_requests`. */
   server_tool_use: v.nullable(v.record(v.string(), count)),
   service_tier: v.nullable(v.picklist(["standard", "priority", "batch"])),
-  inference_geo: v.null(),
-  speed: v.null(),
+  inference_geo: v.nullable(text),
+  speed: v.nullable(text),
 });
 export type MessagesUsage = v.InferOutput<typeof Usage>;
 

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { array, choice, isValid, object, textOr } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { MAX_STEPS } from "../../model/usage.ts";
 import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
 import { DirectCaller, RedactedThinkingBlock, ThinkingBlock } from "./schema.ts";
 
@@ -23,17 +24,21 @@ const counts = (form: RegExp) =>
 /** The usage of one step of an answer, such as a compaction. */
 const UpstreamIteration = object({
   type: v.string(),
+  /** The model of the step; missing for a step of the model that answers. */
+  model: mayBeText,
   input_tokens: mayBeNumber,
   output_tokens: mayBeNumber,
   cache_creation_input_tokens: mayBeNumber,
   cache_read_input_tokens: mayBeNumber,
   cache_creation: v.nullish(jsonObject),
 });
-type UpstreamIteration = v.InferOutput<typeof UpstreamIteration>;
+export type UpstreamIteration = v.InferOutput<typeof UpstreamIteration>;
 
-/** Returns the steps of a usage. Leaves out those without the shape of one. */
+/** Returns the steps of a usage, up to one more than are believed. Leaves out those without the shape of one. */
 export const iterationsIn = (iterations: unknown): readonly UpstreamIteration[] =>
-  Array.isArray(iterations) ? iterations.filter((step) => isValid(UpstreamIteration, step)) : [];
+  Array.isArray(iterations)
+    ? iterations.slice(0, MAX_STEPS + 1).filter((step) => isValid(UpstreamIteration, step))
+    : [];
 
 export const UpstreamUsage = object({
   input_tokens: mayBeNumber,
@@ -44,6 +49,8 @@ export const UpstreamUsage = object({
   cache_creation: counts(CACHE_WRITES),
   server_tool_use: counts(TOOL_USES),
   service_tier: mayBeText,
+  speed: anything,
+  inference_geo: anything,
   iterations: anything,
 });
 export type UpstreamUsage = v.InferOutput<typeof UpstreamUsage>;

@@ -419,6 +419,7 @@ export const COMMON_ANSWERS: AnswerConversionTable = {
   "answer.provider": dropped("Only another format has this part."),
   "answer.native": dropped("Only the upstream's own format has this field."),
   "answer.finish.context-window": approximated("The answer ends as at its output limit."),
+  "answer.usage.steps": approximated("The answer has the sums of all steps."),
 };
 
 const NOTHING: readonly Conversion[] = [];

@@ -292,4 +292,6 @@ export const OPENAI_ANSWERS: AnswerConversionTable = {
   "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
   "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
   "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
+  "answer.usage.speed": dropped("The format has no speeds."),
+  "answer.usage.inferenceGeo": dropped("The format has no regions."),
 };

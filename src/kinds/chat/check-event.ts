@@ -4,7 +4,7 @@ import { backendFailed } from "../../errors.ts";
 import type { ChatEvent, FinishReason, NativeEvent } from "../../model/chat-event.ts";
 import { CHAT } from "../../model/chat-request.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
-import { TOKEN_COUNTS, type Usage } from "../../model/usage.ts";
+import { MAX_STEPS, TOKEN_COUNTS, type Usage } from "../../model/usage.ts";
 import type { Shapes } from "../../options.ts";
 import { wrongBackend, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
 
@@ -30,7 +30,7 @@ const SHAPES: EventShapes = {
   provider: { format: "string", value: "object", ...CANDIDATE },
   annotation: { annotation: "object", ...CANDIDATE },
   "prompt-feedback": { ratings: "any", blockReason: "any?" },
-  usage: { usage: "object" },
+  usage: { usage: "object", model: "string?" },
   finish: { reason: "string", stopSequence: "string?", usage: "object?", ...CANDIDATE },
   native: { format: "string", events: "list", frames: "any?", body: "string?", unsupported: "any?" },
 } satisfies { readonly [Type in ChatEvent["type"]]: Of<Type> };
@@ -124,11 +124,25 @@ export const FINISH_REASONS: ReadonlySet<string> = new Set(
 );
 
 /** Returns the name of the first count that is no count of tokens; undefined if all counts are valid. */
-export function wrongCount(usage: Partial<Usage>): string | undefined {
+export function wrongCount({ steps, ...usage }: Partial<Usage>): string | undefined {
   const { details, cacheWritesByTtl, serverToolUses } = usage;
   for (const name of TOKEN_COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
   for (const counts of [cacheWritesByTtl, serverToolUses])
     for (const name in counts) if (counts[name] !== undefined && !isCount(counts[name])) return name;
   const kinds = details ? Object.values(details).flat() : [];
-  return kinds.every(({ tokens }) => isCount(tokens)) ? undefined : "details";
+  if (!kinds.every(({ tokens }) => isCount(tokens))) return "details";
+  return steps == null || areSteps(steps) ? undefined : "steps";
 }
+
+/** Checks the steps of a usage. A step has no steps of its own. */
+const areSteps = (steps: unknown): boolean =>
+  Array.isArray(steps) &&
+  steps.length <= MAX_STEPS &&
+  (steps as readonly (Partial<Usage> & { readonly model?: unknown })[]).every(
+    (step) =>
+      typeof step === "object" &&
+      step !== null &&
+      step.steps === undefined &&
+      (step.model === undefined || typeof step.model === "string") &&
+      wrongCount(step) === undefined,
+  );

@@ -10,7 +10,8 @@ import { compactsItself, type ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, Cost, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
 import type { inTwoSteps } from "./compaction.ts";
 import { countInputTokens, estimateInputTokens } from "./input-tokens.ts";
-import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput, priceOf } from "./meter.ts";
+import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput } from "./meter.ts";
+import { type HeldPrices, pricesOfHold } from "./model-prices.ts";
 import { affordable, chatAmounts, hasFreeModels, tokenPrice } from "./price.ts";
 import { limitBeside } from "./reasoning.ts";
 import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
@@ -82,7 +83,13 @@ export const chat: ChatKind = {
     const [tokens, left] = steps
       ? [steps.lastCost.inputTokens, granted - steps.firstCost.atMost]
       : [inputTokens, granted];
-    const afforded = affordable(request, tokens, priceOf(call, request), left, call.upstreamsOf(request.model));
+    const afforded = affordable(
+      request,
+      tokens,
+      heldPrices(call, request).least,
+      left,
+      call.upstreamsOf(request.model),
+    );
     if (afforded !== request) call.noteAffordedOutput(afforded.maxOutputTokens);
     return afforded;
   },
@@ -113,9 +120,16 @@ export const chat: ChatKind = {
 
 function costOf(call: KindCall, request: ChatRequest, inputTokens: number): Cost {
   const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-  const amounts = chatAmounts(request, inputTokens, priceOf(call, request), call.upstreamsOf(request.model));
+  const { least, most } = heldPrices(call, request);
+  const amounts = chatAmounts(request, inputTokens, least, call.upstreamsOf(request.model), most);
   return { ...amounts, inputTokens, maxOutputTokens };
 }
+
+/** The default price is the same for all models, and is recognised as such. */
+const DEFAULT_PRICES: HeldPrices = { least: tokenPrice, most: tokenPrice };
+
+const heldPrices = ({ prices: { price = tokenPrice } }: KindCall, { native }: ChatRequest): HeldPrices =>
+  price === tokenPrice ? DEFAULT_PRICES : pricesOfHold(price, native);
 
 /** The part of a model's window above which a conversation is compacted, for a caller who names no threshold. */
 const WINDOW_SHARE = 4 / 5;

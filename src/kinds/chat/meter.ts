@@ -13,7 +13,14 @@ import type {
   NativeFrame,
 } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
-import { type Certainty, type ModalityCount, sumOfUsages, type Usage, withParts } from "../../model/usage.ts";
+import {
+  besideSteps,
+  type Certainty,
+  type ModalityCount,
+  sumOfUsages,
+  type Usage,
+  withParts,
+} from "../../model/usage.ts";
 import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
@@ -29,8 +36,8 @@ import {
   tooMany,
   TRUST,
 } from "../meter.ts";
-import { priceAmong } from "../other-models.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
+import { priceOfSteps, type RanModels } from "./model-prices.ts";
 import { charge, type Price, tokenPrice } from "./price.ts";
 
 /** The estimated tokens of a picture or a sound in an answer. */
@@ -74,22 +81,6 @@ const mayAdd = ({ tools, cachedContent, native }: ChatRequest): boolean =>
   tools.some(({ type }) => type !== "function") ||
   (native?.unsupported?.().length ?? 0) > 0;
 
-/**
- * Returns the price of a request: of the model that answers, where its body names several.
- *
- * @param answered Returns the upstream's name of the model that has answered.
- */
-export function priceOf(
-  { prices }: Pick<KindCall, "prices">,
-  { native }: ChatRequest,
-  answered?: () => string | undefined,
-): Price {
-  // The default price is the same for all models, and is recognised as such.
-  return prices.price === undefined || prices.price === tokenPrice
-    ? tokenPrice
-    : priceAmong(prices.price, native, answered);
-}
-
 /** The parts of a call that its meter needs. */
 export type MeteredCall = Pick<KindCall, "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "doubt">;
 
@@ -121,7 +112,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
   /** The usage and the charge of the requests before. The other counts are those of the last request. */
   #before: { readonly usage: Usage; readonly units: number; readonly certainty: Certainty } | undefined;
-  #model: string | undefined;
+  readonly #ran: RanModels = { answered: undefined, fallback: undefined, unpriced: undefined };
   /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
   #hasBegun = false;
   /** The estimated tokens of text, tool calls and code. `#media` counts pictures and sounds. */
@@ -156,7 +147,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#call = call;
     this.#request = request;
     this.#inputTokens = inputTokens;
-    this.#price = priceOf(call, request, () => this.#model);
+    const { price } = call.prices;
+    // The default price is the same for all models, and is recognised as such.
+    const isDefault = price === undefined || price === tokenPrice;
+    this.#price = isDefault ? tokenPrice : priceOfSteps(price, request.native, this.#ran);
   }
 
   start(first: ChatEvent | string | undefined): AnswerEvent {
@@ -229,7 +223,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     switch (event.type) {
       case "start":
       case "usage":
-        if (event.type === "start") this.#model ??= event.model;
+        if (event.type === "start") this.#ran.answered ??= event.model;
+        else if (event.model !== undefined) this.#ran.answered = this.#ran.fallback = event.model;
         this.#reportsUsage = true;
         this.#learn(event.usage);
         return undefined;
@@ -374,7 +369,15 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#hasBegun = true;
     this.#isFinal = !this.#isCut && !this.overrun && (this.#finished > 0 || !this.#reportsUsage);
     this.#dropImplausibleCounts();
-    this.#finalUsage = this.#lastUsage();
+    this.#finalUsage = this.#withTrueSteps(this.#lastUsage());
+  }
+
+  /** Drops steps that have more than the whole usage. */
+  #withTrueSteps(usage: Usage): Usage {
+    const { steps, ...whole } = usage;
+    if (!steps || besideSteps(usage)) return usage;
+    this.#doubt("The model backend reported steps that are more than the whole usage.");
+    return whole;
   }
 
   /**
@@ -433,7 +436,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#inputTokens = inputTokens;
     this.#candidates = [newCandidate()];
     // The next turn is a request to the same model.
-    if (!this.#isFinal) this.#model = undefined;
+    if (!this.#isFinal) this.#ran.answered = this.#ran.fallback = undefined;
     this.#estimateAtFinish = undefined;
     this.#known = {};
     this.#outputEstimate = this.#media = this.#finished = 0;
@@ -459,14 +462,19 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       ...(others.cacheWritesByTtl && { cacheWritesByTtl: others.cacheWritesByTtl }),
       ...(others.serverToolUses && { serverToolUses: others.serverToolUses }),
       ...(others.serviceTier !== undefined && { serviceTier: others.serviceTier }),
+      ...(typeof others.speed === "string" && { speed: others.speed }),
+      ...(typeof others.inferenceGeo === "string" && { inferenceGeo: others.inferenceGeo }),
+      ...(others.steps && { steps: others.steps }),
     };
   }
 
   get units(): number {
     const before = this.#before?.units ?? 0;
-    return this.#hasBegun
-      ? before + charge(this.#price, this.#lastUsage(), this.#request.model, CHAT, this.#call.answeringUpstream())
-      : before;
+    if (!this.#hasBegun) return before;
+    const units = charge(this.#price, this.#lastUsage(), this.#request.model, CHAT, this.#call.answeringUpstream());
+    const { unpriced } = this.#ran;
+    if (unpriced !== undefined) this.#doubt(`The model ${quoted(unpriced)} has answered, and has no price.`);
+    return before + units;
   }
 
   assertPrice(upstream: UpstreamModel): void {
@@ -475,7 +483,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   get report(): MeterReport {
     const usage = this.#hasBegun ? this.#usage() : this.#before?.usage;
-    return { usage, model: this.#model, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
+    return { usage, model: this.#ran.answered, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
   }
 
   get certainty(): Certainty {

@@ -1,6 +1,7 @@
 /** The cost of a call that is counted in tokens, in quota units: the highest possible cost before the call, and the charge after it. */
 
 import { CHAT, type ChatRequest, type OutputModality } from "../../model/chat-request.ts";
+import { isJsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { abandon, quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
@@ -58,16 +59,21 @@ const MIN_OUTPUT_TOKENS = 1;
 /** The upstreams that may answer a call. An empty list means that they are unknown. */
 type Upstreams = readonly UpstreamModel[];
 
-/** Returns the units that a call may cost: at least its input and the shortest answer, at most the input and the longest answer. */
+/**
+ * Returns the units that a call may cost: at least its input and the shortest answer, at most the input and the longest answer.
+ *
+ * @param dearest The price of the longest answer. Default: `price`.
+ */
 export function chatAmounts(
   request: ChatRequest,
   inputTokens: number,
   price: Price,
   upstreams: Upstreams = [],
+  dearest: Price = price,
 ): Amounts {
   const { maxOutputTokens } = request;
   const atLeast = highestCost(request, inputTokens, MIN_OUTPUT_TOKENS, price, upstreams);
-  return { atLeast, atMost: Math.max(atLeast, highestCost(request, inputTokens, maxOutputTokens, price, upstreams)) };
+  return { atLeast, atMost: Math.max(atLeast, highestCost(request, inputTokens, maxOutputTokens, dearest, upstreams)) };
 }
 
 /** Returns the request. Lowers its output limit to the most tokens that `units` can pay for. */
@@ -90,8 +96,8 @@ export function affordable(
   return { ...request, maxOutputTokens: within };
 }
 
-/** Counts the tokens of a usage in another way. Returns the fields that change. */
-type Way = (usage: Usage, request: ChatRequest) => Partial<Usage>;
+/** Counts the tokens of a usage in another way. Returns the fields that change; undefined for a way that the request does not permit. */
+type Way = (usage: Usage, request: ChatRequest) => Partial<Usage> | undefined;
 
 /** The service tiers that vendors document. A request may name a different tier. */
 const TIERS = ["priority", "standard", "default", "flex", "scale", "batch"] as const;
@@ -115,13 +121,36 @@ const WAYS: readonly (readonly Way[])[] = [
   (["text", "image", "audio"] as const).map(
     (modality): Way =>
       ({ outputTokens, details }, request) =>
-        mayAnswerIn(modality, request) ? { details: { ...details, output: [{ modality, tokens: outputTokens }] } } : {},
+        mayAnswerIn(modality, request)
+          ? { details: { ...details, output: [{ modality, tokens: outputTokens }] } }
+          : undefined,
   ),
   [
     ...TIERS.map((serviceTier): Way => () => ({ serviceTier })),
-    (_usage, { serviceTier }) => (serviceTier === undefined ? {} : { serviceTier }),
+    (_usage, { serviceTier }) => (serviceTier === undefined ? undefined : { serviceTier }),
   ],
+  [
+    (_usage, { native }) => wordIn("speed", native?.body["speed"]),
+    // The caller's own fallbacks may have another speed.
+    ...[0, 1, 2].map(
+      (index): Way =>
+        (_usage, { native }) =>
+          wordIn("speed", speedOfFallback(native, index)),
+    ),
+  ],
+  [(_usage, { native }) => wordIn("inferenceGeo", native?.body["inference_geo"])],
 ];
+
+/** Returns a word that the caller's body asks for, in a format that has words for the speed and the region. */
+const wordIn = (field: "speed" | "inferenceGeo", word: unknown): Partial<Usage> | undefined =>
+  typeof word === "string" ? { [field]: word } : undefined;
+
+/** The speed of one of the three models that a body of messages may name as fallbacks. */
+function speedOfFallback(native: ChatRequest["native"], index: number): unknown {
+  const fallbacks = native?.body["fallbacks"];
+  const fallback: unknown = Array.isArray(fallbacks) ? fallbacks[index] : undefined;
+  return isJsonObject(fallback) ? fallback["speed"] : undefined;
+}
 
 /** Tells whether an answer may have a modality. A request without modalities may get any, because some models draw pictures unasked. */
 const mayAnswerIn = (modality: OutputModality, { modalities = [] }: ChatRequest): boolean =>
@@ -155,7 +184,9 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
   for (const ways of WAYS) {
     const plain = dearest;
     for (const way of ways) {
-      const usage = { ...plain, ...way(plain, request) };
+      const fields = way(plain, request);
+      if (!fields) continue;
+      const usage = { ...plain, ...fields };
       const cost = costOr(units, priceOf, usage);
       if (cost > units) [dearest, units] = [usage, cost];
     }

@@ -492,7 +492,7 @@ class Observation implements AnswerNotes {
     const outcome = this.#outcome;
     for (const event of events) {
       if (event.type === "native") this.onChatEvents(event.events);
-      if (event.type === "start") outcome.model = event.model ?? outcome.model;
+      if (event.type === "start" || event.type === "usage") outcome.model = event.model ?? outcome.model;
       if (event.type === "finish") outcome.finishReason ??= event.reason;
       if ("usage" in event && event.usage) outcome.usage = { ...outcome.usage, ...event.usage };
     }

@@ -167,6 +167,22 @@ describe("an answer that goes on", () => {
     expect(second.asked[0]).toMatchObject({ tools: [{ name: "look" }], temperature: 0.5, stream: true });
   });
 
+  it("is priced for the model that each upstream has answered with", async () => {
+    const priced: [string, number][] = [];
+    const first = scripted(start(9), { type: "usage", usage: {}, model: "fallback" }, said("Now is "), broke());
+    const { ask } = stage([first, scripted(rest, finish(20))], {
+      gateway: {
+        price: ({ outputTokens }, model) => {
+          priced.push([model, outputTokens]);
+          return outputTokens;
+        },
+      },
+    });
+    await (await ask()).text();
+    expect(priced.findLast(([model]) => model === "fallback")?.[1]).toBe(7);
+    expect(priced.at(-1)).toEqual(["m", 20]);
+  });
+
   it("is priced for each upstream by what it did", async () => {
     const prices: Record<string, number> = { "upstream-0": 1, "upstream-1": 100 };
     const { ask, records, quotas } = stage([scripted(...BEGUN, broke()), scripted(start(30), rest, finish(25))], {

@@ -1,0 +1,283 @@
+/** Calls in which other models run: the charge of each step by itself, and what is held for advisors, speeds and regions. */
+
+import { describe, expect, it } from "vitest";
+import type { ApiKeyOptions, ChatEvent, ModelBackend, Price, Usage } from "../../../src/index.ts";
+import { INPUT, opened, speaking, WORD } from "../../pipeline/bench.ts";
+
+const ended = (usage: Partial<Usage>): ChatEvent => ({ type: "finish", reason: "stop", usage });
+
+/** Half a unit for each token. */
+const half: Price = ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) / 2;
+
+const sound = (tokens: number) => ({ details: { input: [{ modality: "audio", tokens }] } }) as const;
+
+/** A unit for each token of input, and ten more for one of sound. */
+const bySound: Price = ({ inputTokens, details }) =>
+  (details?.input ?? []).reduce(
+    (sum, { modality, tokens }) => sum + (modality === "audio" ? 10 * tokens : 0),
+    inputTokens,
+  );
+
+describe.each([false, true])("a backend that counts in steps (stream: %s)", (stream) => {
+  const TOTALS = { inputTokens: 20, outputTokens: 8 };
+
+  async function charged(usage: Partial<Usage>, price?: Price, ...before: ChatEvent[]) {
+    const told: unknown[] = [];
+    const noted: Price = (counts, model) => {
+      told.push({ model, ...counts });
+      return counts.inputTokens + counts.outputTokens;
+    };
+    const { send, failures, report } = opened({
+      backend: speaking(...before, WORD, ended(usage)),
+      price: price ?? noted,
+      key: { granted: 1_000_000 },
+    });
+    await (await send({ body: { stream } })).text();
+    const { used, estimated } = report() ?? {};
+    return { used, estimated, told, failures };
+  }
+
+  it("has its price function asked for each step, and for the rest", async () => {
+    const whole = {
+      ...TOTALS,
+      serverToolUses: { web_search: 2 },
+      serviceTier: "flex",
+      speed: "fast",
+      cacheReadTokens: 3,
+    };
+    const steps = [
+      { inputTokens: 5, outputTokens: 2, cacheReadTokens: 1 },
+      { model: "other", inputTokens: 7, outputTokens: 4, inferenceGeo: "us" },
+    ];
+    const { used, estimated, told } = await charged({ ...whole, steps });
+    expect([used, estimated]).toEqual([28, 0]);
+    const zero = { cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 };
+    const words = { serviceTier: "flex", speed: "fast" };
+    const rest = { inputTokens: 8, outputTokens: 2, cacheReadTokens: 2, serverToolUses: { web_search: 2 }, ...words };
+    expect(told.slice(-3)).toEqual([
+      { ...zero, ...rest, model: "any" },
+      { ...zero, inputTokens: 5, outputTokens: 2, cacheReadTokens: 1, ...words, model: "any" },
+      { ...zero, inputTokens: 7, outputTokens: 4, inferenceGeo: "us", model: "other" },
+    ]);
+  });
+
+  it("is not asked for a rest of nothing", async () => {
+    const steps = [
+      { inputTokens: 20, outputTokens: 3 },
+      { model: "other", outputTokens: 5 },
+    ];
+    const { told } = await charged({ ...TOTALS, steps, details: { input: [{ modality: "text", tokens: 20 }] } });
+    expect(told.slice(-2)).toMatchObject([
+      { model: "any", outputTokens: 3 },
+      { model: "other", outputTokens: 5 },
+    ]);
+    expect(told.at(-3)).not.toMatchObject({ inputTokens: 0 });
+  });
+
+  it("is asked for the uses of tools alone", async () => {
+    const steps = [TOTALS];
+    const { told } = await charged({ ...TOTALS, serverToolUses: { web_search: 1 }, steps });
+    expect(told.at(-2)).toMatchObject({ inputTokens: 0, outputTokens: 0, serverToolUses: { web_search: 1 } });
+  });
+
+  it("is asked for no part without its whole", async () => {
+    const parts = { cacheReadTokens: 4, cacheWriteTokens: 6, cacheWritesByTtl: { "1h": 6 }, reasoningTokens: 5 };
+    const { told } = await charged({
+      ...TOTALS,
+      ...parts,
+      toolUseTokens: 9,
+      steps: [{ inputTokens: 16, outputTokens: 6 }],
+    });
+    expect(told.at(-2)).toEqual({
+      model: "any",
+      inputTokens: 4,
+      outputTokens: 2,
+      cacheReadTokens: 4,
+      cacheWriteTokens: 0,
+      cacheWritesByTtl: {},
+      reasoningTokens: 2,
+      toolUseTokens: 4,
+    });
+    expect((await charged({ ...TOTALS, cacheReadTokens: 4, steps: [TOTALS] })).told.at(-2)).not.toMatchObject({
+      inputTokens: 0,
+    });
+  });
+
+  it("has each step rounded up, and nothing else", async () => {
+    const steps = [
+      { inputTokens: 19, outputTokens: 0 },
+      { inputTokens: 1, outputTokens: 8 },
+    ];
+    expect((await charged({ ...TOTALS, steps }, half)).used).toBe(10 + 5);
+  });
+
+  it("has the counts of a kind of content in the step alone", async () => {
+    const steps = [{ inputTokens: 10, ...sound(4) }];
+    expect((await charged({ ...TOTALS, ...sound(6), steps }, bySound)).used).toBe(10 + 40 + 10 + 20);
+  });
+
+  it.each<[what: string, steps: unknown]>([
+    ["more input", [{ inputTokens: 21 }]],
+    ["more output, in sum", [{ outputTokens: 5 }, { model: "other", outputTokens: 4 }]],
+    ["more of a cache", [{ cacheReadTokens: 1 }]],
+    ["more written for a time", [{ cacheWritesByTtl: { "1h": 1 } }]],
+    ["more uses of tools", [{ serverToolUses: { web_search: 1 } }]],
+  ])("of which steps have %s than the whole is charged by the whole, as an estimate", async (_what, steps) => {
+    const { used, estimated, failures } = await charged({ ...TOTALS, steps } as Partial<Usage>);
+    expect([used, estimated]).toEqual([28, 28]);
+    expect(failures).toHaveLength(1);
+    expect(failures[0]?.text).toContain("steps that are more than the whole");
+  });
+
+  it.each<[what: string, steps: unknown]>([
+    ["no list", { length: 1 }],
+    ["a text", ["step"]],
+    ["nothing", [null]],
+    ["a count below zero", [{ inputTokens: -1 }]],
+    ["half a token", [{ outputTokens: 0.5 }]],
+    ["a model that is no text", [{ model: 7 }]],
+    ["steps of its own", [{ steps: [] }]],
+    ["too many", Array.from({ length: 1_001 }, () => ({}))],
+  ])("whose steps are %s is charged by estimate", async (_what, steps) => {
+    const { estimated, used, failures } = await charged({ ...TOTALS, steps } as Partial<Usage>);
+    expect(estimated).toBe(used);
+    expect(failures).toHaveLength(1);
+    expect(failures[0]?.text).toContain("a usage that is no count: steps.");
+  });
+
+  it("may have null for steps", async () => {
+    const { used, estimated, failures } = await charged({ ...TOTALS, steps: null } as unknown as Partial<Usage>);
+    expect([used, estimated, failures]).toEqual([28, 0, []]);
+  });
+
+  it("may name the model that goes on with its answer", async () => {
+    const { told } = await charged(TOTALS, undefined, { type: "usage", usage: {}, model: "other" });
+    expect(told.at(-1)).toMatchObject({ model: "other", inputTokens: 20, outputTokens: 8 });
+    const named = { type: "usage", usage: {}, model: 7 } as unknown as ChatEvent;
+    expect((await charged(TOTALS, undefined, named)).failures[0]?.text).toContain("model");
+  });
+
+  it("has the whole charged by the default price", async () => {
+    const { send, report } = opened({
+      backend: speaking(WORD, ended({ ...TOTALS, steps: [{ inputTokens: 20 }, { model: "other", outputTokens: 8 }] })),
+    });
+    await (await send({ body: { stream } })).text();
+    expect(report()).toMatchObject({ used: 28, estimated: 0 });
+  });
+});
+
+/** Prices of 1 for `any`, and 100 for `large`, of each token. */
+const dear: Price = ({ inputTokens, outputTokens, speed, inferenceGeo }, model) => {
+  if (model !== "any" && model !== "large") throw new Error("There is no such price.");
+  const factor = (speed === "fast" ? 6 : 1) * (inferenceGeo === "us" ? 2 : 1);
+  return factor * (model === "large" ? 100 : 1) * (inputTokens + outputTokens);
+};
+
+/** Returns the status of a request, and the units that its backend finds held. */
+async function holdOf(
+  body: object,
+  granted = 1e9,
+  price: Price = dear,
+  path = "/v1/messages",
+): Promise<{ status: number; held: number | undefined }> {
+  let held: number | undefined;
+  let find: (() => number | undefined) | undefined;
+  const backend: ModelBackend = {
+    takesUnknown: true,
+    async *chat() {
+      held = find?.();
+      yield WORD;
+    },
+  };
+  const key: Omit<ApiKeyOptions, "apiKey"> = { granted };
+  const { send, report } = opened({ backend, price, key });
+  find = () => report()?.held;
+  const { status } = await send({ body, path });
+  return { status, held };
+}
+
+/** The output limit of the bench. */
+const LIMIT = 50;
+
+const advisor = (more: object = {}): object => ({
+  tools: [{ type: "advisor_20260301", name: "advisor", model: "large", ...more }],
+});
+
+/** The price without the advices. */
+const free: Price = (usage, model, ...of) => (model === "large" ? 0 : dear(usage, model, ...of));
+
+describe("the hold of a request with an advisor", () => {
+  it.each<[what: string, body: object, advices: number, tokens: number]>([
+    ["four advices where the tool names no limit", advisor(), 4, 4_096],
+    ["as many advices as the tool allows", advisor({ max_uses: 2 }), 2, 4_096],
+    ["no more than four", advisor({ max_uses: 20 }), 4, 4_096],
+    ["none where the tool allows none", advisor({ max_uses: 0 }), 0, 0],
+    ["the output limit of the tool", advisor({ max_uses: 1, max_tokens: 1_024 }), 1, 1_024],
+    ["four where its limits are none", advisor({ max_uses: -1, max_tokens: 1e300 }), 4, 4_096],
+    ["nothing for a tool that is no advisor", { tools: [{ type: "draw_1", name: "advisor", model: "large" }] }, 0, 0],
+    ["nothing for a tool of a similar name", { tools: [{ type: "advisory_1", name: "a", model: "large" }] }, 0, 0],
+    ["nothing for an advisor of the requested model", { tools: [{ type: "advisor_1", name: "advisor" }] }, 0, 0],
+  ])("is of %s", async (_what, body, advices, tokens) => {
+    const { held: own = 0 } = await holdOf(body, 1e9, free);
+    expect(own).toBeGreaterThan(LIMIT);
+    expect(await holdOf(body)).toEqual({ status: 200, held: own + advices * 100 * (own + tokens) });
+  });
+
+  it("has no more reasoning in an advice than it has output", async () => {
+    const byReasoning: Price = ({ inputTokens, outputTokens, reasoningTokens }) =>
+      inputTokens + outputTokens - reasoningTokens + 3 * reasoningTokens;
+    const only: Price = (usage, model, ...of) => (model === "large" ? 0 : byReasoning(usage, model, ...of));
+    const body = advisor({ max_uses: 1, max_tokens: 10 });
+    const { held: own = 0 } = await holdOf(body, 1e9, only);
+    const input = own - 3 * LIMIT;
+    expect((await holdOf(body, 1e9, byReasoning)).held).toBe(own + input + LIMIT + 3 * 10);
+  });
+
+  it("has the settings of another maker's tool", async () => {
+    const parameters = { model: "large", max_uses: 1, max_completion_tokens: 100 };
+    const body = { tools: [{ type: "openrouter:advisor", parameters }], max_completion_tokens: LIMIT };
+    const { held: own = 0 } = await holdOf(body, 1e9, free, "/v1/chat/completions");
+    const { held } = await holdOf(body, 1e9, dear, "/v1/chat/completions");
+    expect(held).toBe(own + 100 * (own + 100));
+  });
+
+  it("has an advisor that a turn adds", async () => {
+    const definition = { type: "advisor_20260301", name: "advisor", model: "large", max_uses: 1, max_tokens: 2_000 };
+    const messages = [
+      { role: "user", content: "ten tokens" },
+      { role: "system", content: [{ type: "tool_addition", tool: { type: "tool_definition", definition } }] },
+      { role: "user", content: "Hi" },
+    ];
+    const { held: own = 0 } = await holdOf({ messages }, 1e9, free);
+    expect((await holdOf({ messages })).held).toBe(own + 100 * (own + 2_000));
+  });
+
+  it("needs no more than one advice", async () => {
+    const { held: own = 0 } = await holdOf(advisor(), 1e9, free);
+    const input = own - LIMIT;
+    const least = input + 1 + 100 * (input + 1 + 4_096);
+    expect(await holdOf(advisor(), least)).toEqual({ status: 200, held: least });
+    expect(await holdOf(advisor(), least - 1)).toEqual({ status: 429, held: undefined });
+    // The output limit is lowered only for what one advice leaves.
+    const { send } = opened({ key: { granted: own + 100 * (own + 4_096) }, price: dear });
+    expect((await send({ body: advisor() })).headers.get("polygate-output-limit")).toBeNull();
+    const lowered = opened({ key: { granted: own - 1 + 100 * (own - 1 + 4_096) }, price: dear });
+    expect((await lowered.send({ body: advisor() })).headers.get("polygate-output-limit")).toBe(String(LIMIT - 1));
+  });
+
+  it("is refused for an advisor without a price", async () => {
+    const { status } = await holdOf(advisor({ model: "unknown" }));
+    expect(status).toBeGreaterThanOrEqual(400);
+  });
+});
+
+it.each<[what: string, body: object, factor: number]>([
+  ["the usual words", {}, 1],
+  ["a speed", { speed: "fast" }, 6],
+  ["a region", { inference_geo: "us" }, 2],
+  ["both", { speed: "fast", inference_geo: "us" }, 12],
+  ["the speed of a fallback", { fallbacks: [{ model: "any" }, { model: "any", speed: "fast" }] }, 6],
+  ["words that are none", { speed: 7, inference_geo: null, fallbacks: "default" }, 1],
+])("the hold of a request has the price of %s", async (_what, body, factor) => {
+  expect(await holdOf(body)).toEqual({ status: 200, held: factor * (INPUT + LIMIT) });
+});
