@@ -25,7 +25,10 @@ export interface Catalogue {
   readonly date: string;
   /** The rows for `priceTable`. */
   readonly rows: PriceRows;
-  /** The models that are not in `rows`, because the file has no price for their tokens or pictures, such as prices by the second. */
+  /**
+   * The models that are not in `rows`, because the file has no price for their tokens or pictures, such as prices by the second. Also the modes
+   * that the rows of their models lack, because their prices are not one factor of the usual ones, such as `anthropic/claude-9 (fast)`.
+   */
   readonly skipped: readonly string[];
   /** The models that are not in `rows`, because something in the file is wrong there. */
   readonly wrong: readonly WrongEntry[];
@@ -93,7 +96,7 @@ export function priceCatalogue(file: unknown, options: CatalogueOptions): Catalo
   for (const entry of entriesOf(file, options.providers)) {
     if (!only(entry.id)) continue;
     try {
-      const row = entry.price();
+      const row = entry.price((mode) => skipped.push(`${entry.name} (${mode})`));
       if (row) assertFits(entry.id, row);
       else skipped.push(entry.name);
       if (row) entries.push(entry);

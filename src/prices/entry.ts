@@ -35,8 +35,12 @@ export interface CatalogueEntry {
   /** The day of its last change; undefined for the day of the file. */
   readonly date: string | undefined;
   readonly info: CatalogueModel;
-  /** Returns the price; undefined where the file has none in tokens or pictures. Throws a TypeError for an entry that is wrong. */
-  price(): ModelPrice | undefined;
+  /**
+   * Returns the price; undefined where the file has none in tokens or pictures. Throws a TypeError for an entry that is wrong.
+   *
+   * @param skip Called for a mode of the model whose prices are left out.
+   */
+  price(skip: (mode: string) => void): ModelPrice | undefined;
 }
 
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>

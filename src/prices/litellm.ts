@@ -26,6 +26,8 @@ const TIER_NAMES: Readonly<Record<string, string>> = { batches: "batch" };
 const CHATS: ReadonlySet<unknown> = new Set(["chat", "completion", "responses"]);
 
 const LONGER = /_above_(\d+)k_tokens(?:_(\w+))?$/;
+/** The words with a factor: a speed, and regions such as `us`. */
+const FACTOR = /^(?:fast|[a-z]{2})$/;
 /** The name of a picture's price, such as `hd/1024-x-1792/dall-e-3`. */
 const PICTURE = /^(?:([\w-]+)\/)?(\d+)-x-(\d+)\/(.+)$/;
 
@@ -86,6 +88,7 @@ class Prices {
     const usual = this.#rates("");
     const pictures = this.#picture();
     const toolUses = this.#toolUses();
+    const factors = this.#factors();
     const { input, output } = usual;
     if (input === undefined && pictures === undefined) return undefined;
     const { mode = "chat" } = this.#entry;
@@ -106,6 +109,7 @@ class Prices {
       unit: "usd",
       ...(longer.length > 0 && { longer }),
       ...(Object.keys(tiers).length > 0 && { tiers }),
+      ...(factors && { factors }),
       ...(toolUses && { toolUses }),
       ...(pictures !== undefined && { pictures: { "*": pictures } }),
     };
@@ -132,6 +136,18 @@ class Prices {
     if (!isObject(search)) return undefined;
     const amounts = Object.entries(search).map(([field]) => this.#amount(field, search) ?? 0);
     return { web_search: Math.max(0, ...amounts) };
+  }
+
+  /** Reads the factors of a speed and of regions among the fields of one provider alone. */
+  #factors(): Readonly<Record<string, number>> | undefined {
+    const own = this.#entry["provider_specific_entry"];
+    if (!isObject(own)) return undefined;
+    const factors: Record<string, number> = {};
+    for (const word of Object.keys(own).filter((field) => FACTOR.test(field))) {
+      const factor = this.#amount(word, own);
+      if (factor !== undefined) factors[word] = factor;
+    }
+    return Object.keys(factors).length > 0 ? factors : undefined;
   }
 
   #rates(suffix: string): TokenRates {

@@ -1,6 +1,6 @@
 /** Reads entries of the file `api.json` of models.dev: an object of providers, each with its models and their prices for a million tokens. */
 
-import { amountIn, type CatalogueEntry, countIn, isObject, type Kind, textIn } from "./entry.ts";
+import { amountIn, type CatalogueEntry, countIn, isObject, type Kind, rounded, textIn } from "./entry.ts";
 import type { LongerRates, ModelPrice, TokenRates } from "./price-table.ts";
 
 type Facts = Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ export function* modelsDevEntries(file: Facts, providers: readonly string[] | un
           own,
           date: textIn(facts["last_updated"]) ?? textIn(facts["release_date"]) ?? "",
           info: { ...infoOf(facts, own), id, ownedBy: provider },
-          price: () => priceOf(name, facts),
+          price: (skip) => priceOf(name, facts, skip),
         };
     }
   }
@@ -90,14 +90,50 @@ function kindsOf({ modalities }: Facts, own: string): readonly Kind[] {
   return output.includes("image") ? ["image"] : [];
 }
 
-function priceOf(name: string, { cost }: Facts): ModelPrice | undefined {
+function priceOf(name: string, { cost, experimental }: Facts, skip: (mode: string) => void): ModelPrice | undefined {
   if (cost === undefined || cost === null) return undefined;
   if (!isObject(cost)) throw new TypeError(`The price file's "${name}" has a wrong cost`);
   const usual = ratesOf(name, "cost", cost);
   // A model without a price for its input or output must not answer for nothing.
   if (usual.input === undefined || usual.output === undefined) return undefined;
   const longer = longerOf(name, cost, usual);
-  return { ...usual, ...(longer.length > 0 && { longer }) };
+  return { ...usual, ...(longer.length > 0 && { longer }), ...modesIn(name, experimental, usual, skip) };
+}
+
+/** Returns the prices of the modes of a model: of a service tier, or as the factor of a speed. Other modes have no price of their own. */
+function modesIn(
+  name: string,
+  experimental: unknown,
+  usual: TokenRates,
+  skip: (mode: string) => void,
+): Pick<ModelPrice, "tiers" | "factors"> {
+  const modes = isObject(experimental) && isObject(experimental["modes"]) ? experimental["modes"] : {};
+  const tiers: Record<string, TokenRates> = {};
+  const factors: Record<string, number> = {};
+  for (const [mode, facts] of Object.entries(modes)) {
+    const { cost, provider } = isObject(facts) ? facts : {};
+    const body = isObject(provider) && isObject(provider["body"]) ? provider["body"] : {};
+    const [tier, speed] = [textIn(body["service_tier"]), textIn(body["speed"])];
+    if (!isObject(cost) || (tier === undefined && speed === undefined)) continue;
+    const rates = ratesOf(name, `experimental.modes.${mode}.cost`, cost);
+    if (tier !== undefined) tiers[tier] = rates;
+    const factor = speed === undefined ? undefined : factorOf(rates, usual);
+    if (speed !== undefined && factor !== undefined) factors[speed] = factor;
+    else if (speed !== undefined) skip(mode);
+  }
+  return { ...(Object.keys(tiers).length > 0 && { tiers }), ...(Object.keys(factors).length > 0 && { factors }) };
+}
+
+/** Returns the factor between the prices of a mode and the usual ones; undefined where there is not one for all. */
+function factorOf(rates: TokenRates, usual: TokenRates): number | undefined {
+  const pairs = Object.entries(rates).map(([rate, amount]): [usual: number | undefined, amount: number] => [
+    usual[rate as keyof TokenRates],
+    amount,
+  ]);
+  const [base = 1, amount = 1] = pairs.find(([usually]) => usually) ?? [];
+  const factor = rounded(amount / base);
+  const isOne = pairs.every(([usually, own]) => usually !== undefined && rounded(usually * factor) === own);
+  return isOne ? factor : undefined;
 }
 
 function ratesOf(name: string, where: string, cost: Facts): TokenRates {

@@ -17,6 +17,7 @@ const FILE = {
     output_cost_per_token_above_200k_tokens: 2.25e-5,
     cache_read_input_token_cost_above_200k_tokens: 6e-7,
     search_context_cost_per_query: { search_context_size_low: 0.01, search_context_size_high: 0.01 },
+    provider_specific_entry: { fast: 6, us: 1.1, eu: null, free_input_images: 3, schema: "titan" },
     max_tokens: 64_000,
     mode: "chat",
   },
@@ -25,6 +26,7 @@ const FILE = {
     output_cost_per_token: 2e-6,
     input_cost_per_token_priority: 4.5e-7,
     output_cost_per_token_flex: 1e-6,
+    provider_specific_entry: { schema: { fast: 9 } },
     input_cost_per_token_batches: 1.25e-7,
     mode: "chat",
   },
@@ -69,6 +71,7 @@ it.each<[string, Partial<Usage>, number]>([
   ["claude-sonnet-4-5", { inputTokens: 300_000, cacheReadTokens: 100_000 }, 200_000 * 6 + 60_000],
   ["claude-sonnet-4-5", { inputTokens: 10, cacheWriteTokens: 10, cacheWritesByTtl: { "1h": 10 } }, 60],
   ["claude-sonnet-4-5", { inputTokens: 0, serverToolUses: { web_search: 3 } }, 30_000],
+  ["claude-sonnet-4-5", { inputTokens: 100, speed: "fast", inferenceGeo: "us" }, 1_980],
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100 }, 250 + 200],
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100, serviceTier: "priority" }, 450 + 200],
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100, serviceTier: "flex" }, 250 + 100],
@@ -79,6 +82,11 @@ it.each<[string, Partial<Usage>, number]>([
   ["long-and-cheap", { inputTokens: 300_000, outputTokens: 10 }, 600_000 + 80],
 ])("prices %s", (model, counts, expected) => {
   expect(cost(model, counts)).toBe(expected);
+});
+
+it("has the factors of the words that answers have, and nothing else of one provider alone", () => {
+  expect(catalogue.rows["claude-sonnet-4-5"]?.factors).toEqual({ fast: 6, us: 1.1 });
+  expect(catalogue.rows["gpt-5-mini"]).not.toHaveProperty("factors");
 });
 
 it.each([
@@ -113,6 +121,11 @@ it.each<[string, unknown, string]>([
     "a text as a price",
     { input_cost_per_token: "3e-6" },
     `The price file's "m" has a wrong input_cost_per_token: "3e-6"`,
+  ],
+  [
+    "a text as a factor",
+    { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6, provider_specific_entry: { fast: "6" } },
+    `The price file's "m" has a wrong fast: "6"`,
   ],
   ["a price below 0", { output_cost_per_token: -1 }, `The price file's "m" has a wrong output_cost_per_token: -1`],
   [
@@ -187,6 +200,8 @@ const facts = (cost: unknown, more: object = {}): object => ({
   cost,
   ...more,
 });
+
+const mode = (cost: object | undefined, body: object): object => ({ cost, provider: { body, headers: {} } });
 
 describe("a file of models.dev", () => {
   const DEV = {
@@ -270,6 +285,44 @@ describe("a file of models.dev", () => {
       maxInputTokens: 200_000,
       maxOutputTokens: 64_000,
     });
+  });
+
+  it("has modes as a factor of the speed, or as the prices of a tier, that their bodies ask for", () => {
+    const usual = { input: 4, output: 20, cache_read: 0.4, cache_write: 5 };
+    const modes = {
+      fast: mode({ input: 10, output: 50, cache_read: 1, cache_write: 12.5 }, { speed: "quick" }),
+      priority: mode({ input: 8, output: 40 }, { service_tier: "priority" }),
+      free: mode(undefined, { speed: "free" }),
+      silent: mode({ input: 9, output: 9 }, { reasoning: "high" }),
+      broken: 7,
+    };
+    const odd = (cost: object) => facts(usual, { experimental: { modes: { odd: mode(cost, { speed: "odd" }) } } });
+    const models = {
+      "claude-9": facts(usual, { experimental: { modes } }),
+      uneven: odd({ input: 8, output: 41 }),
+      unknown: odd({ input: 8, output: 40, input_audio: 9 }),
+      zero: facts(
+        { input: 0, output: 0 },
+        { experimental: { modes: { fast: mode({ input: 0, output: 0 }, { speed: "fast" }) } } },
+      ),
+      wrong: odd({ input: "8" }),
+    };
+    const { rows, skipped, wrong } = priceCatalogue({ a: { models } }, DATE);
+    expect(rows["a/claude-9"]).toMatchObject({
+      input: 4,
+      factors: { quick: 2.5 },
+      tiers: { priority: { input: 8, output: 40 } },
+    });
+    expect(Object.keys(rows["a/claude-9"]?.factors ?? {})).toEqual(["quick"]);
+    expect([rows["a/uneven"], rows["a/unknown"]]).toEqual([
+      expect.not.objectContaining({ factors: expect.anything() as object }),
+      expect.not.objectContaining({ factors: expect.anything() as object }),
+    ]);
+    expect(rows["a/zero"]).toMatchObject({ factors: { fast: 1 } });
+    expect(skipped).toEqual(["a/uneven (odd)", "a/unknown (odd)"]);
+    expect(wrong).toEqual([
+      { model: "a/wrong", problem: `The price file's "a/wrong" has a wrong experimental.modes.odd.cost.input: "8"` },
+    ]);
   });
 
   it("dates each row by itself; a row whose date cannot be read is old", () => {
