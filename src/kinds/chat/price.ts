@@ -15,8 +15,13 @@ import type { Amounts } from "../meter.ts";
  *
  * Before a call of chat, the gateway holds the highest possible price. It calls this function for each upstream that may answer, with the
  * input and the output counted in each possible way (read from a cache, written to a cache for 5 minutes or an hour, as reasoning, at each
- * service tier), and again to find the most output that the quota covers. A way for which this function throws is skipped. The charge is
- * the price for the upstream that answers: the last that was asked, unless a route has chosen one that was asked before.
+ * service tier, at the speed and in the region that the body asks for), and again to find the most output that the quota covers. A way for
+ * which this function throws is skipped. The charge is the price for the upstream that answers: the last that was asked, unless a route has
+ * chosen one that was asked before.
+ *
+ * An answer with `steps` is priced step by step: this function is called for each step, and never gets `steps`. For a step of another model,
+ * `model` and `upstream.model` are the upstream's name of this model. Where the function throws for
+ * it, the step costs as the dearest model of the request.
  */
 export interface Price {
   (usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel): number;
