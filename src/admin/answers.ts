@@ -3,6 +3,7 @@
 import { given } from "../model/json.ts";
 import { amountOf } from "../model/money.ts";
 import { oneLine } from "../options.ts";
+import { nextIteration } from "../ports/clock.ts";
 import { type BudgetPeriodReport, type BudgetReport, MOST_LEVELS } from "../stores/budgets.ts";
 import { type BudgetDirectory, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
@@ -142,9 +143,15 @@ export async function asTold(
       if (unread <= 0 || page.length < MOST_LISTED) break;
     }
   const items: object[] = [];
-  for (const item of answer as object[]) items.push(await shown(item));
+  for (const item of answer as object[]) {
+    items.push(await shown(item));
+    if (items.length % READS_A_TURN === 0) await nextIteration();
+  }
   return items;
 }
+
+/** After so many reads, other work gets a turn: the reads of SQLite wait for nothing. */
+export const READS_A_TURN = 50;
 
 /** A page of budgets is read where it may save this many reads. */
 const READS_OF_PAGE = 10;

@@ -43,6 +43,8 @@ interface Ends<Made> {
 /** The longest wait for the former values, and for the end to be noted, in milliseconds. A change must not hang for these. */
 const FORMER_MS = 2_000;
 const END_MS = 5_000;
+/** The most characters of the fields of a change in the log, as JSON. */
+const MOST_FIELDS = 16 * 1024;
 /** The most characters of former values as JSON. */
 const MOST_FORMER = 64 * 1024;
 
@@ -72,8 +74,8 @@ export async function withLog<Made>(
     action,
     ...(target !== undefined && { target: await targetOf(log, action, target) }),
     ...withoutSecrets({
-      ...(Object.keys(changes).length > 0 && { changes }),
-      ...(Object.keys(former).length > 0 && { former }),
+      ...(Object.keys(changes).length > 0 && { changes: shortened(changes) }),
+      ...(Object.keys(former).length > 0 && { former: shortened(former) }),
     }),
   });
   // The end of a change is not worth its failure: without it, the log says that the end is unknown.
@@ -95,6 +97,20 @@ export async function withLog<Made>(
     if (outcome) await end({ ...outcome, ...(outcome.reason !== undefined && { reason: masked(outcome.reason) }) });
     throw error;
   }
+}
+
+/** Returns fields without those that are long together, which a store may refuse: a change that is not made must not fill the log. */
+function shortened(fields: object): Record<string, unknown> {
+  let left = MOST_FIELDS;
+  const kept: [string, unknown][] = [];
+  for (const [name, value] of Object.entries(fields)) {
+    const size = name.length + JSON.stringify(value).length;
+    const [short, shortSize] = size <= left ? [value, size] : ["…", name.length + 1];
+    if (shortSize > left) continue;
+    left -= shortSize;
+    kept.push([name, short]);
+  }
+  return Object.fromEntries(kept);
 }
 
 /** A secret that this admin has made, as a word of its own. People take it for the id of its key. */

@@ -1,7 +1,7 @@
 /** Refuses a change that the store would refuse, before anybody is asked whether the change is meant. */
 
 import { RefusedUnits } from "../model/refused-units.ts";
-import { type BudgetOptions, type BudgetReport, termsOf } from "../stores/budgets.ts";
+import { type BudgetOptions, type BudgetReport, MOST_LEVELS, termsOf } from "../stores/budgets.ts";
 import {
   assertStorableBudget,
   type BudgetDirectory,
@@ -72,6 +72,10 @@ export async function assertNewBudget(store: Reports, budget: BudgetOptions): Pr
   const known = await store.budgetReport?.(id);
   if (known) throw known.removed ? removedBudget(id) : knownBudget(id);
   const chain: string[] = [];
-  for (let above = parent; above !== undefined; above = (await budgetIn(store, above)).parent) chain.push(above);
+  // A store of the host may tell a circle: `termsOf` refuses a chain of so many.
+  for (let above = parent; above !== undefined && chain.length <= MOST_LEVELS;) {
+    chain.push(above);
+    above = (await budgetIn(store, above)).parent;
+  }
   termsOf(budget, chain);
 }

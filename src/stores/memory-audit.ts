@@ -3,9 +3,12 @@
 import { assertOptions, integer } from "../options.ts";
 import { type AuditLog, type AuditRecord, assertAuditPage } from "../ports/audit-log.ts";
 
+/** The most characters of all records as JSON. */
+const MOST_CHARS = 32 * 1024 * 1024;
+
 /** Options of `memoryAuditLog`. */
 export interface MemoryAuditOptions {
-  /** The most records. The oldest refused one goes first, and without any, the oldest. Default: 10,000. */
+  /** The most records, which also have at most 32 MiB. The oldest refused one goes first, and without any, the oldest. Default: 10,000. */
   readonly maxRecords?: number;
 }
 
@@ -16,13 +19,19 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
   const records = new Map<string, AuditRecord>();
   // Refusals cost their user nothing, and must not push made changes out.
   const refused = new Set<string>();
+  const sizes = new Map<string, number>();
+  let chars = 0;
   return {
     async begin(entry) {
+      const size = JSON.stringify(entry).length;
+      chars += size - (sizes.get(entry.id) ?? 0);
+      sizes.set(entry.id, size);
       records.set(entry.id, entry);
-      if (records.size <= maxRecords) return;
-      const oldest = refused.values().next().value ?? records.keys().next().value ?? "";
-      records.delete(oldest);
-      refused.delete(oldest);
+      while (records.size > maxRecords || (chars > MOST_CHARS && records.size > 1)) {
+        const oldest = refused.values().next().value ?? records.keys().next().value ?? "";
+        chars -= sizes.get(oldest) ?? 0;
+        for (const kept of [records, refused, sizes]) kept.delete(oldest);
+      }
     },
     async end(id, outcome) {
       const entry = records.get(id);

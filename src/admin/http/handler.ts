@@ -220,6 +220,8 @@ class Admin {
   readonly #desk: Desk;
   readonly #services: Services;
   readonly #operations: readonly Operation[];
+  /** The OpenAPI document of the latest mount that was asked for it. */
+  #document: { readonly base: string; readonly answer: Answer } | undefined;
   readonly #guard: Guard;
   readonly #reports: Lane;
   readonly #reads: Lane;
@@ -271,16 +273,20 @@ class Admin {
         throw refused(405, `This route takes ${allow}, not ${req.method}.`, {}, { allow });
       });
     }
-    app.get(`${root}/openapi.json`, async ({ context }) => {
+    const inLane = (path: string, answer: (base: string, file?: string) => Promise<Response>): void =>
+      void app.get(path, ({ context }) => this.#reads.run(() => answer(baseOf(context), context.params?.["file"])));
+    inLane(`${root}/openapi.json`, async (base) => {
       const { openApiOf } = await import("./openapi.ts");
-      return toResponse(
-        jsonAnswer(200, openApiOf(this.#operations, baseOf(context).replace(/(?<=.)\/$/, "")), HEADERS),
-      );
+      if (this.#document?.base !== base) {
+        const document = openApiOf(this.#operations, base.replace(/(?<=.)\/$/, ""));
+        this.#document = { base, answer: jsonAnswer(200, document, HEADERS) };
+      }
+      return toResponse(this.#document.answer);
     });
     const { page } = this.#services;
     if (page) {
-      app.get(root || "/", ({ context }) => fileOf(page, "", baseOf(context)));
-      app.get(`${root}/:file`, ({ context }) => fileOf(page, context.params?.["file"] ?? "", baseOf(context)));
+      inLane(root || "/", (base) => fileOf(page, "", base));
+      inLane(`${root}/:file`, (base, file = "") => fileOf(page, file, base));
     }
     app.all(`${root}/**`, ({ req }) => {
       throw refused(404, noRoute(this.#operations, pathOf(req.url).slice(root.length)));
@@ -320,7 +326,8 @@ class Admin {
     if (req.headers.get("if-match")?.includes(",")) throw refused(400, "If-Match takes one tag.");
     const begunAt = clock.now();
     const text = operation.method === "GET" ? "" : await textOf(req, clock);
-    if (clock.now() - begunAt >= LOGIN_MS) {
+    // A clock may be set back.
+    if (Math.abs(clock.now() - begunAt) >= LOGIN_MS) {
       // The host may have removed the user while the body came.
       const login = await context.askAgain();
       if (login instanceof Response) return login;

@@ -83,14 +83,17 @@ function userOf(login: unknown): AdminUser {
   // A client may choose its name where the login asks for nothing but a password.
   if (name.length > LONGEST_NAME)
     throw refused(400, `The name of your login must have at most ${LONGEST_NAME} characters.`);
-  if (/[\p{Cc}\p{Bidi_Control}]/u.test(name))
-    throw refused(400, "The name of your login must have no control characters.");
+  if (HIDDEN.test(name)) throw refused(400, "The name of your login must have no invisible characters.");
   if (OF_COMMAND_LINE.test(name.normalize("NFKC").replaceAll(INVISIBLE, "")))
     throw refused(400, "The name of your login must not end in (command line), as the users of commands do.");
   return { name, readOnly };
 }
 
-/** Characters that a reader does not see: a name with them would look like another one. */
+/** Characters that make a name look like another one. Persian and Indian names have joiners between their letters. */
+const HIDDEN =
+  /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]|(?![\u200c\u200d])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^[\u200c\u200d\s]+$/u;
+
+/** Characters that may stand between others unseen. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 /** The end of the names that the log of changes gives to users of the command line. */

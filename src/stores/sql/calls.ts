@@ -169,16 +169,16 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
     const row: Draft["row"] = {
       id: clip(record.requestId, MOST_ID_CHARS),
       key_id: key && isStorableId(key.id) ? key.id : "",
-      group_name: clip(this.#groupIn(record)),
+      group_name: trimmed(this.#groupIn(record)),
       metadata: jsonOf(key?.metadata),
       format: clip(record.format),
       route: clip(`${record.method} ${record.route}`),
       model_asked: clippedOrNull(record.modelAsked),
       model_answered: clippedOrNull(record.modelAnswered),
       // The name of a model that nobody knows is any text of the caller, and each would have sums of its own.
-      model: isAnswered ? clip(record.modelAsked ?? record.modelAnswered) : "",
+      model: isAnswered ? trimmed(record.modelAsked ?? record.modelAnswered) : "",
       streamed: record.stream ? 1 : 0,
-      upstream: clip(upstream),
+      upstream: trimmed(upstream),
       attempts: jsonOf(attempts.length === 0 ? undefined : attempts.map(clipped)),
       outcome: record.outcome,
       status: countOf(record.status),
@@ -489,6 +489,9 @@ function charged(row: CallRow, { units, expired = 0 }: Partial<Charge> = {}): Ca
 const conflict = (): Error => Object.assign(new Error("Another process has changed the call."), { code: "40001" });
 
 /** Returns a text that every database stores, of bounded length; empty for none. It waits for its write without the text that it is cut from. */
+/** A name by which calls are summed up. MySQL and MariaDB take names that differ by spaces at their end for one. */
+const trimmed = (text?: string): string => clip(text).trimEnd();
+
 const clip = (text = "", most = MOST_CHARS): string =>
   copyOf(text.slice(0, most)).toWellFormed().replaceAll("\0", "\uFFFD");
 

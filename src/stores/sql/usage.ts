@@ -1,6 +1,6 @@
 /** Reads recorded calls and their sums from SQL. */
 
-import { type ExpressionBuilder, type Selectable, sql } from "kysely";
+import { type ExpressionBuilder, type RawBuilder, type Selectable, sql, type SqlBool } from "kysely";
 import { given, parseJson } from "../../model/json.ts";
 import { moneyIn } from "../../model/money.ts";
 import { assertOptions } from "../../options.ts";
@@ -20,7 +20,7 @@ import {
   type UsageSums,
 } from "../calls.ts";
 import { isStorableId } from "../durable.ts";
-import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { SQL_SHAPES, SqlAccess, type SqlDialect, type SqlStoreOptions } from "./database.ts";
 import { type CallTable, numberOf, type SqlSchema, type StoredInteger, type USAGE_BY, USAGE_SUMS } from "./tables.ts";
 
 /**
@@ -95,7 +95,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
       ...(since === undefined ? [] : [eb("day", ">=", since)]),
       ...(until === undefined ? [] : [eb("day", "<=", until)]),
       ...(key === undefined ? [] : [eb("key_id", "=", key)]),
-      ...(chains === undefined ? [] : [chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)]),
+      ...(chains === undefined ? [] : [isAmong(dialect, chains)]),
       ...(group === undefined ? [] : [eb("group_name", "=", group)]),
       ...(model === undefined ? [] : [eb("model", "=", model)]),
       ...(upstream === undefined ? [] : [eb("upstream", "=", upstream)]),
@@ -236,6 +236,15 @@ async function chainsOf(
   return rows.flatMap(({ budgets }) => (isMeant(chainOf(budgets)) ? budgets : []));
 }
 
+/** True for a row of one of the chains. SQLite and PostgreSQL limit the parameters of a statement, and there may be a budget a user. */
+const isAmong = (dialect: SqlDialect, chains: readonly string[]): RawBuilder<SqlBool> => {
+  if (chains.length === 0) return sql`1 = 0`;
+  const all = JSON.stringify(chains);
+  if (dialect === "sqlite") return sql`budgets IN (SELECT value FROM json_each(${all}))`;
+  if (dialect === "postgres") return sql`budgets IN (SELECT jsonb_array_elements_text(CAST(${all} AS jsonb)))`;
+  return sql`budgets IN (${sql.join(chains)})`;
+};
+
 /** The cast is safe: the column is written from such a list. */
 const chainOf = (stored: string): readonly string[] => (stored === "" ? [] : (parseJson(stored) as readonly string[]));
 
@@ -288,7 +297,7 @@ async function listOf(access: SqlAccess, filter: CallFilter): Promise<readonly R
     query = query.where((eb) => (any.length > 0 ? eb(column, "in", any) : eb.lit(false)));
   }
   const chains = await chainsOf(access, filter);
-  if (chains) query = query.where((eb) => (chains.length > 0 ? eb("budgets", "in", chains) : eb.lit(false)));
+  if (chains) query = query.where(isAmong(access.dialect, chains));
   if (sinceDay !== undefined) query = query.where("day", ">=", sinceDay);
   if (untilDay !== undefined) query = query.where("day", "<=", untilDay);
   if (since !== undefined) query = query.where("at", ">=", since);

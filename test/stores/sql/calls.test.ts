@@ -15,6 +15,7 @@ import {
   type SqlCallLogOptions,
   verifyLedger,
 } from "../../../src/stores/sql/index.ts";
+import { USAGE_SUMS } from "../../../src/stores/sql/tables.ts";
 import { databases, type TestPlace } from "./databases.ts";
 import { storeAt } from "./open.ts";
 
@@ -105,6 +106,40 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await log.onCall.flush();
     expect(await log.find("answered-list")).toBeUndefined();
     for (const id of ["refused-list", "socket-message"]) expect(await log.find(id)).toMatchObject({ requestId: id });
+  });
+
+  it("sums up groups, models and upstreams that differ by a space at their end as one, in every database", async () => {
+    const key = await newKey();
+    const log = logAt({ groupOf: ({ requestId }) => (requestId.endsWith("1") ? "acme " : "acme") });
+    for (const at of [0, 1])
+      log.onCall(recordOf(`space-${at}`, { key: keyOf(key), modelAsked: at === 1 ? "large " : "large", attempts: [] }));
+    await log.onCall.flush();
+    const { rows } = await log.usage({ by: ["group", "model"], key });
+    expect(rows).toMatchObject([{ group: "acme", model: "large", calls: 2 }]);
+  });
+
+  it("sums up the calls below a budget with more chains than a statement has parameters", async () => {
+    const own = await database.place();
+    // The driver of MySQL writes the values into the statement.
+    const count = { sqlite: 33_000, postgres: 66_000, mysql: 1_000 }[database.dialect];
+    const table = sql.table(`${own.prefix}usage_days`);
+    const sums = sql.raw(USAGE_SUMS.join(", "));
+    const ones = sql.raw(USAGE_SUMS.map(() => "1").join(", "));
+    for (let from = 0; from < count; from += 1_000) {
+      const rows = Array.from({ length: 1_000 }, (_, at) => {
+        const chain = JSON.stringify([`user-${from + at}`, "company"]);
+        return sql`(${`${from + at}`}, 'one', '2026-11-30', ${chain}, 'g', 'm', 'u', ${ones})`;
+      });
+      await sql`INSERT INTO ${table} (id, key_id, day, budgets, group_name, model, upstream, ${sums}) VALUES ${sql.join(rows)}`.execute(
+        own.db,
+      );
+    }
+    const log = sqlCallLog(own.options);
+    expect((await log.usage({ budget: "company" })).total.calls).toBe(count);
+    expect((await log.usage({ budget: "company", ownBudget: "user-7" })).total.calls).toBe(1);
+    expect(await log.list({ budget: "company" })).toEqual([]);
+    await log.close();
+    await own.remove();
   });
 
   it("finds a call by the beginning of its id, if no other id begins so", async () => {
