@@ -8,6 +8,7 @@ import type { ChatCodec } from "../formats/format.ts";
 import { generateContentUpstream } from "../formats/generate-content/module.ts";
 import { messagesUpstream } from "../formats/messages/module.ts";
 import type { ChatVerbs, UpstreamFormat } from "../formats/module.ts";
+import { googleTier } from "../formats/shared/usage.decode.ts";
 import { isJsonObject } from "../model/json.ts";
 import { assertOptions, type Check, CLOCK, lacking, hasMethod, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
@@ -180,8 +181,20 @@ const COUNTED: ReadonlySet<string> = new Set([
   "tools",
 ]);
 
-const geminiCodec = (codec: ChatCodec): ChatCodec =>
-  withCounts(codec, ({ body }) => {
+/** The tiers that a request to Vertex AI names in a header, in place of a field of its body. The standard tier is that of no header. */
+const NAMED_TIERS: ReadonlySet<string> = new Set(["flex", "priority"]);
+const TIER_HEADER = "x-vertex-ai-llm-shared-request-type";
+
+const geminiCodec = (codec: ChatCodec): ChatCodec => {
+  const tiered = withRequests(codec, ({ body, headers }) => {
+    const { serviceTier, service_tier: alike, ...rest } = body;
+    if (serviceTier === undefined && alike === undefined) return {};
+    const tier = googleTier(serviceTier, alike) ?? "standard";
+    if (NAMED_TIERS.has(tier)) return { body: rest, headers: { ...headers, [TIER_HEADER]: tier } };
+    return tier === "standard" ? { body: rest } : {};
+  });
+  return withCounts(tiered, ({ body }) => {
     const whole = isJsonObject(body["generateContentRequest"]) ? body["generateContentRequest"] : body;
     return { body: Object.fromEntries(Object.entries(whole).filter(([name]) => COUNTED.has(name))) };
   });
+};

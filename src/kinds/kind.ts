@@ -63,6 +63,8 @@ export interface KindCall {
   compactsItself(model: string): boolean;
   /** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
   answeringUpstream(): UpstreamModel | undefined;
+  /** Tells whether the backend has left a field of the request out, because the model behind it does not have the field. */
+  leavesOut(field: string): boolean;
   /** Reports an impossible count of the backend. The answer goes on. */
   doubt(why: string): void;
   /** Reports a failure that the caller is not told. */

@@ -15,9 +15,12 @@ interface Counts {
   readonly toolUseTokens?: number;
   /** Input tokens that were written to a cache, by the lifetime of the cache (`5m`, `1h`): lifetimes differ in price. */
   readonly cacheWritesByTtl?: Readonly<Record<string, number>>;
-  /** The number of runs of each of the provider's own tools, by the tool's name, such as `web_search`. */
+  /**
+   * The uses of each of the provider's own tools, as the provider bills them, by the tool's name, such as `web_search`. The names are the same
+   * for all formats.
+   */
   readonly serverToolUses?: Readonly<Record<string, number>>;
-  /** The service tier of the answer, in the provider's own word. */
+  /** The service tier of the answer, in the provider's own word; for Vertex AI, in that of the Gemini API. */
   readonly serviceTier?: string;
   /** The speed of the answer, in the provider's own word, such as `fast`. */
   readonly speed?: string;
@@ -111,11 +114,8 @@ function sumOfCounts(
 
 function sumOfDetails(first: UsageDetails, second: UsageDetails): UsageDetails {
   const sum: Record<string, readonly ModalityCount[]> = { ...first };
-  for (const [kind, counts] of Object.entries(second) as [string, readonly ModalityCount[]][]) {
-    const tokens = new Map((sum[kind] ?? []).map((count) => [count.modality, count.tokens]));
-    for (const count of counts) tokens.set(count.modality, (tokens.get(count.modality) ?? 0) + count.tokens);
-    sum[kind] = Array.from(tokens, ([modality, total]) => ({ modality, tokens: total }));
-  }
+  for (const [kind, counts] of Object.entries(second) as [string, readonly ModalityCount[]][])
+    sum[kind] = sumOfModalities(sum[kind] ?? [], counts);
   return sum;
 }
 
@@ -166,6 +166,13 @@ function isTaken(from: Record<string, number>, counts: Readonly<Record<string, n
     if (count > 0) from[name] = left;
   }
   return true;
+}
+
+/** Adds the tokens of two reports by kind of content. */
+export function sumOfModalities(first: readonly ModalityCount[], second: readonly ModalityCount[]): ModalityCount[] {
+  const tokens = new Map(first.map((count) => [count.modality, count.tokens]));
+  for (const count of second) tokens.set(count.modality, (tokens.get(count.modality) ?? 0) + count.tokens);
+  return Array.from(tokens, ([modality, total]) => ({ modality, tokens: total }));
 }
 
 /**

@@ -109,6 +109,12 @@ export class CallOfKind implements KindCall {
     return answering && { name: answering.name, model: answering.model };
   }
 
+  leavesOut(field: string): boolean {
+    return this.#call.found.conversions.some(
+      ({ field: told, conversion }) => told === field && conversion === "dropped",
+    );
+  }
+
   doubt(why: string): void {
     doubt(this.#call, why);
   }

@@ -1,7 +1,7 @@
 /** Gemini and Claude on Vertex AI, before a mock that gives out access tokens and checks them. */
 
 import Anthropic from "@anthropic-ai/sdk";
-import { GoogleGenAI } from "@google/genai";
+import { GoogleGenAI, ServiceTier } from "@google/genai";
 import { OAuth2Client } from "google-auth-library";
 import { describe, expect, it } from "vitest";
 import {
@@ -147,6 +147,32 @@ describe("Gemini on Vertex AI", () => {
     expect(upstream.routes()).toEqual([
       `${BASE}/google/models/gemini-3-pro:generateContent`,
       `${BASE}/google/models/gemini-3-pro:streamGenerateContent?alt=sse`,
+    ]);
+  });
+
+  it("is asked for a tier by a header, and never by a field of the body", async () => {
+    await using upstream = await vertex();
+    await using stage = await front(relay(vertexGenerateContent(options(upstream))));
+    const client = new GoogleGenAI({ apiKey: "sk-1", httpOptions: { baseUrl: stage.url } });
+    const tiers = [ServiceTier.PRIORITY, ServiceTier.FLEX, ServiceTier.STANDARD, undefined, "other" as ServiceTier];
+    for (const serviceTier of tiers)
+      await client.models.generateContent({
+        model: "gemini-3-pro",
+        contents: "Hello",
+        ...(serviceTier && { config: { serviceTier } }),
+      });
+    const sent = upstream.received.filter(({ path }) => path.endsWith(":generateContent"));
+    expect(
+      sent.map(({ headers, body }) => [
+        headers["x-vertex-ai-llm-shared-request-type"],
+        (body as { serviceTier?: unknown }).serviceTier,
+      ]),
+    ).toEqual([
+      ["priority", undefined],
+      ["flex", undefined],
+      [undefined, undefined],
+      [undefined, undefined],
+      [undefined, "other"],
     ]);
   });
 

@@ -15,13 +15,17 @@ export function chatOf({ name, endpoints }: WholeFormat): EndpointOf<ChatKind> {
   return found;
 }
 
-type MeteredCall = Pick<KindCall, "answeringUpstream" | "countTokens" | "doubt" | "jsonLimits" | "prices">;
+type MeteredCall = Pick<
+  KindCall,
+  "answeringUpstream" | "countTokens" | "doubt" | "jsonLimits" | "leavesOut" | "prices"
+>;
 
 export const meteredCall = (changes: Partial<MeteredCall> = {}): MeteredCall => ({
   answeringUpstream: () => undefined,
   countTokens: countTokensByScript,
   doubt: () => {},
   jsonLimits: DEFAULT_JSON_LIMITS,
+  leavesOut: () => false,
   prices: {},
   ...changes,
 });

@@ -131,7 +131,9 @@ export function saidBy(events: readonly ChatEvent[]): Said {
     for (const call of one.calls) call.json = call.json === "" ? "{}" : call.json;
     if (one.reason === "stop" && one.calls.length > 0) one.reason = "tool-calls";
   }
-  return { id, model, candidates, usage: used };
+  // The decoder takes a source for the sign of a search.
+  const searched = candidates.some(({ sources }) => sources.length > 0) ? { serverToolUses: { web_search: 1 } } : {};
+  return { id, model, candidates, usage: { ...used, ...searched } };
 }
 
 const silent = (): SaidByOne => ({

@@ -1,21 +1,26 @@
 /** What the recorded answers of Responses upstreams say. */
 
 import { describe, expect, it } from "vitest";
-import { type ChatEvent, GatewayError } from "../../src/index.ts";
+import { type ChatEvent, GatewayError, type Usage } from "../../src/index.ts";
 import { CODECS, decodedText, meant, recording } from "./upstream-answers.ts";
 
 const read = (name: string): ChatEvent[] => meant(decodedText("responses", recording("responses", `${name}.txt`)));
 const said = (events: readonly ChatEvent[], type: string): string =>
   events.map((event) => (event.type === type && "text" in event ? event.text : "")).join("");
 
-const isNoDelta = ({ type }: ChatEvent): boolean => !type.endsWith("delta");
+/** The events without deltas, with one event for all counts: a stream counts the use of a tool with its item. */
+function whole(events: readonly ChatEvent[]): ChatEvent[] {
+  const usage = Object.assign({}, ...events.map((event) => (event.type === "usage" ? event.usage : {}))) as Usage;
+  const others = events.filter(({ type }) => type !== "usage" && !type.endsWith("delta"));
+  return [...others, { type: "usage", usage }];
+}
 
 describe("an answer of Responses", () => {
   it.each(["thinking-tools", "web-search", "unknown"])("means the same complete as streamed: %s", (name) => {
     const complete = meant(CODECS.responses.answerDecoder().answer(recording("responses", `${name}.json`)));
     const streamed = read(name);
     for (const type of ["text-delta", "reasoning-delta"]) expect(said(streamed, type)).toBe(said(complete, type));
-    expect(streamed.filter(isNoDelta)).toEqual(complete.filter(isNoDelta));
+    expect(whole(streamed)).toEqual(whole(complete));
   });
 
   it("is read as what it says: parallel calls, thoughts, refusals, sources, hosted tools, what was cached", () => {

@@ -251,6 +251,7 @@ export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
       safety,
       cachedContent: name.map((id) => `cachedContents/${id}`),
       enhancedCivicAnswers: fc.boolean(),
+      serviceTier: fc.constantFrom("standard", "flex", "priority"),
     },
   ).map(withRoom),
 );

@@ -86,7 +86,7 @@ export const REQUEST: Shape = {
     safetySettings: () => ({ each: () => ({ fields: values("category threshold") }) }),
     systemInstruction: () => CONTENT,
     generationConfig: () => CONFIG,
-    ...values("cachedContent"),
+    ...values("cachedContent serviceTier"),
   },
 };
 

@@ -107,14 +107,28 @@ const chat = {
     prompt_tokens: 9,
     completion_tokens: 9,
     total_tokens: 18,
-    prompt_tokens_details: { cached_tokens: 2, cache_write_tokens: 1, audio_tokens: 1 },
+    prompt_tokens_details: {
+      cached_tokens: 2,
+      cache_write_tokens: 1,
+      audio_tokens: 1,
+      image_tokens: 1,
+      video_tokens: 1,
+      web_search_requests: 1,
+    },
     completion_tokens_details: {
       reasoning_tokens: 1,
       audio_tokens: 1,
+      image_tokens: 1,
+      video_tokens: 1,
       accepted_prediction_tokens: 1,
       rejected_prediction_tokens: 1,
     },
   },
+};
+const toolCounts = {
+  num_search_queries: 1,
+  server_tool_use: { web_fetch_requests: 1 },
+  server_side_tool_usage_details: { x_search_calls: 1 },
 };
 const logprobs = { content: [{ ...logprob, bytes: [72, 105], top_logprobs: [{ ...logprob, bytes: [72, 105] }] }] };
 
@@ -132,7 +146,7 @@ interface Chat extends Readonly<Record<string, unknown>> {
 export const CHATS: readonly Chat[] = [
   { ...chat, choices: [{ index: 0, message: said, logprobs, finish_reason: "length" }] },
   {
-    usage: { ...chat.usage, prompt_tokens_details: {}, prompt_cache_hit_tokens: 2 },
+    usage: { ...chat.usage, prompt_tokens_details: {}, prompt_cache_hit_tokens: 2, ...toolCounts },
     choices: [
       {
         index: 0,
@@ -168,7 +182,7 @@ export const CHATS: readonly Chat[] = [
       {
         index: 0,
         message: { content: "Hi" },
-        usage: { prompt_tokens: 9, completion_tokens: 9, prompt_cache_hit_tokens: 2 },
+        usage: { prompt_tokens: 9, completion_tokens: 9, prompt_cache_hit_tokens: 2, ...toolCounts },
         finish_reason: "stop",
       },
     ],
@@ -192,7 +206,7 @@ const tokens = [
 ];
 const chosen = { token: "Hi", tokenId: 1, logProbability: -1 };
 
-export const CONTENTS: readonly object[] = [
+export const CONTENTS: object[] = [
   {
     responseId: "resp_1",
     modelVersion: "m",
@@ -208,6 +222,8 @@ export const CONTENTS: readonly object[] = [
       cacheTokensDetails: tokens,
       candidatesTokensDetails: tokens,
       toolUsePromptTokensDetails: tokens,
+      serviceTier: "flex",
+      billedToolCalls: [{ tool: "google_search", successfulToolCallCount: 2 }],
     },
     candidates: [
       {
@@ -269,6 +285,11 @@ export const CONTENTS: readonly object[] = [
   },
 ];
 
+CONTENTS.push({
+  usageMetadata: { trafficType: "ON_DEMAND_PRIORITY" },
+  candidates: [{ index: 0, finishReason: "STOP", content: { role: "model", parts: [{ text: "Hi" }] } }],
+});
+
 const likely = { token: "Hi", logprob: -1, bytes: [72, 105] };
 const heard = {
   type: "output_text",
@@ -316,6 +337,9 @@ export const RESPONSE: object = {
     total_tokens: 12,
     input_tokens_details: { cached_tokens: 1, cache_write_tokens: 1 },
     output_tokens_details: { reasoning_tokens: 2 },
+    server_tool_use: { web_fetch_requests: 1 },
+    server_side_tool_usage_details: { x_search_calls: 1 },
   },
+  tool_usage: { web_search: { num_requests: 2 } },
   service_tier: "flex",
 };

@@ -368,6 +368,7 @@ export const GENERATE_CONTENT: readonly object[] = [
       mediaResolution: "MEDIA_RESOLUTION_LOW",
     },
     cachedContent: "cachedContents/1",
+    serviceTier: "flex",
   },
   withConfig({ responseMimeType: "application/json", responseSchema: LATER, thinkingConfig: { thinkingLevel: "low" } }),
   withConfig({

@@ -5,6 +5,7 @@ import { decodeUpstreamError } from "../../formats/shared/errors.decode.ts";
 import type { VariedFields } from "../../formats/shared/frame-shape.ts";
 import { MAX_UNSUPPORTED } from "../../formats/shared/schema.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject } from "../../formats/shared/upstream.ts";
+import { answeredTier, ToolUses } from "../../formats/shared/usage.decode.ts";
 import { concatenated } from "../../http/body.ts";
 import { isValid } from "../../http/validation.ts";
 import { fromBase64, isBase64, toBase64 } from "../../media/base64.ts";
@@ -57,6 +58,8 @@ export class ConverseDecoder extends NativeDecoder {
   readonly #blocks: Map<number, OpenBlock> = new Map();
   /** The length of the answer's text so far, in bytes. */
   #textBytes = 0;
+  /** The uses of tools that Bedrock runs; undefined before the first use. */
+  #uses: ToolUses | undefined;
   #isStarted = false;
   #isFinished = false;
 
@@ -165,7 +168,10 @@ export class ConverseDecoder extends NativeDecoder {
       for (const piece of citationsContent.content ?? []) this.#text(piece.text, block);
       this.#cite(citationsContent.citations ?? [], textStart);
     } else if (image?.source?.bytes) this.#picture(image.format, image.source.bytes);
-    else if (Object.keys(wire).length > 0) this.add({ type: "provider", format: FORMAT, value: wire as JsonObject });
+    else if (Object.keys(wire).length > 0) {
+      this.add({ type: "provider", format: FORMAT, value: wire as JsonObject });
+      if (toolUse) this.#countTool(toolUse.name);
+    }
   }
 
   #begin({ contentBlockIndex: index, start }: Event<"contentBlockStart">, chars: number): void {
@@ -240,10 +246,20 @@ export class ConverseDecoder extends NativeDecoder {
     } else if (isJsonObject(toolUse)) {
       const input = json === "" ? {} : parseAnswerObject(json, this.limits);
       this.add({ type: "provider", format: FORMAT, value: { toolUse: { ...toolUse, input } } });
+      this.#countTool(toolUse["name"]);
     } else if (isJsonObject(toolResult))
       this.add({ type: "provider", format: FORMAT, value: { toolResult: { ...toolResult, content: results } } });
     else if (pieces.length > 0) this.#redact(joined(pieces));
     this.#cite(citations, textStart);
+  }
+
+  /** Counts the use of a tool that Bedrock runs. */
+  #countTool(name: unknown): void {
+    if (typeof name !== "string") return;
+    this.#uses ??= new ToolUses();
+    this.#uses.add(TOOL_NAMES.get(name) ?? name);
+    const usage = this.#uses.report();
+    if (usage) this.add({ type: "usage", usage });
   }
 
   #text(text: string | null | undefined, block: string): void {
@@ -319,6 +335,12 @@ function joined(pieces: readonly string[]): string {
   return toBase64(concatenated(pieces.map(fromBase64)));
 }
 
+/** The names of Bedrock's tools among those of all vendors. */
+const TOOL_NAMES: ReadonlyMap<string, string> = new Map([
+  ["nova_grounding", "web_search"],
+  ["nova_code_interpreter", "code_interpreter"],
+]);
+
 const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishReason>([
   ["end_turn", "stop"],
   ["tool_use", "tool-calls"],
@@ -333,7 +355,8 @@ const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishR
 ]);
 
 /** Decodes token counts. The upstream's input does not include what was read from the prompt cache or written to it. */
-function decodeUsage(usage: Usage, tier?: string | null): Partial<NeutralUsage> {
+function decodeUsage(usage: Usage, named?: string | null): Partial<NeutralUsage> {
+  const tier = answeredTier(named);
   const { inputTokens, outputTokens, cacheReadInputTokens, cacheWriteInputTokens, cacheDetails } = usage;
   const [read, written] = [cacheReadInputTokens ?? 0, cacheWriteInputTokens ?? 0];
   const byTtl = (cacheDetails ?? []).flatMap(({ ttl, inputTokens: count }) =>
@@ -345,6 +368,6 @@ function decodeUsage(usage: Usage, tier?: string | null): Partial<NeutralUsage> 
     ...(cacheReadInputTokens != null && { cacheReadTokens: read }),
     ...(cacheWriteInputTokens != null && { cacheWriteTokens: written }),
     ...(byTtl.length > 0 && { cacheWritesByTtl: Object.fromEntries(byTtl) }),
-    ...(tier != null && { serviceTier: tier }),
+    ...(tier !== undefined && { serviceTier: tier }),
   };
 }

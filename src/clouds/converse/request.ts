@@ -20,8 +20,14 @@ export interface HostFields {
 
 export const MAX_TEMPERATURE = 1;
 
-/** The tiers that a request can ask for by their names. */
-const TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority"]);
+/** The tiers that a request can ask for, by the names of all vendors. */
+const TIERS: ReadonlyMap<string, string> = new Map([
+  ["default", "default"],
+  ["standard", "default"],
+  ["standard_only", "default"],
+  ["flex", "flex"],
+  ["priority", "priority"],
+]);
 
 /** Tells whether an identifier can stand in the metadata of a request. */
 const isMetadata = (value: string): boolean => /^[a-z0-9\s:_@$#=/+,.-]{1,256}$/i.test(value);
@@ -39,6 +45,7 @@ export function encodeRequest(
 ): JsonObject {
   const request = withoutPrefill(asked, lost);
   const { model, stream, stopSequences, endUser, serviceTier } = request;
+  const tier = serviceTier === undefined ? undefined : TIERS.get(serviceTier);
   const family = familyOf(model);
   const encoder = new ConversationEncoder(model, options.foreignReasoning === "text", lost);
   const messages = encoder.messages(request.messages);
@@ -52,7 +59,7 @@ export function encodeRequest(
   const stops = taken.slice(0, family.maxStopSequences);
   if (stops.length < stopSequences.length) lost.add("stopSequences");
   if (endUser !== undefined && !isMetadata(endUser)) lost.add("endUser");
-  if (serviceTier !== undefined && !TIERS.has(serviceTier)) lost.add("serviceTier");
+  if (serviceTier !== undefined && tier === undefined) lost.add("serviceTier");
   const fields = { ...topKOf(draft, family, lost), ...reasoning.fields, ...tools.fields, ...modelFields?.(model) };
   return {
     // The cast is safe: blocks are JSON.
@@ -70,7 +77,7 @@ export function encodeRequest(
     ...(family.isClaude &&
       stops.length > 0 && { additionalModelResponseFieldPaths: [stream ? "/delta/stop_sequence" : "/stop_sequence"] }),
     ...(endUser !== undefined && !lost.has("endUser") && { requestMetadata: { endUser } }),
-    ...(serviceTier !== undefined && !lost.has("serviceTier") && { serviceTier: { type: serviceTier } }),
+    ...(tier !== undefined && { serviceTier: { type: tier } }),
     ...(guardrail && { guardrailConfig: guardrailFor(guardrail, stream) }),
   };
 }

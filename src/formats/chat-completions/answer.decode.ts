@@ -13,6 +13,7 @@ import { decodeLogprobs, decodeSource } from "../shared/openai.ts";
 import { splitDataUrl } from "../shared/schema.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { type DecodedEvent, lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
+import { answeredTier, openAIDetails, toolUsesIn } from "../shared/usage.decode.ts";
 import {
   isGemini,
   PLAIN_FIELDS,
@@ -98,6 +99,10 @@ export class CompletionDecoder extends NativeDecoder {
   #suffix = 0;
   /** The number of events of choices so far. */
   #added = 0;
+  /** The tier that the last chunk has named. */
+  #tier: string | null | undefined;
+  /** True once the answer has named a source on the web, so that the upstream has searched. */
+  #hasSources = false;
   #arguments: AnsweredArguments | undefined;
 
   constructor(limits?: JsonLimits, model = "") {
@@ -160,12 +165,20 @@ export class CompletionDecoder extends NativeDecoder {
 
   protected read(wire: JsonObject): void {
     const { id, model, choices, usage, service_tier } = wire as unknown as LooseCompletion;
+    const tier = service_tier === this.#tier ? undefined : answeredTier(service_tier);
     if (!this.#started) {
       this.#started = true;
       this.#id = id || undefined;
       this.#signsCalls ||= isGemini(model ?? "");
-      this.add({ type: "start", ...(id && { id }), ...(model && { model }) });
-    }
+      this.add({
+        type: "start",
+        ...(id && { id }),
+        ...(model && { model }),
+        ...(tier !== undefined && { usage: { serviceTier: tier } }),
+      });
+    } else if (tier !== undefined) this.add({ type: "usage", usage: { serviceTier: tier } });
+    if (tier !== undefined) this.#tier = service_tier;
+    const hadSources = this.#hasSources;
     // Moonshot counts the tokens inside a choice.
     let counts = usage;
     let position = 0;
@@ -174,8 +187,12 @@ export class CompletionDecoder extends NativeDecoder {
       counts ??= choice.usage;
       position++;
     }
-    const tier = service_tier == null ? {} : { serviceTier: service_tier };
-    if (counts) this.add({ type: "usage", usage: { ...decodeUsage(counts), ...tier } });
+    // Models of OpenAI that search count nothing, and are charged for one search.
+    const searched = this.#hasSources ? { web_search: 1 } : undefined;
+    if (counts) {
+      const { serverToolUses = searched, ...usage } = decodeUsage(counts);
+      this.add({ type: "usage", usage: { ...usage, ...(serverToolUses && { serverToolUses }) } });
+    } else if (searched && !hadSources) this.add({ type: "usage", usage: { serverToolUses: searched } });
   }
 
   #decodeChoice({ delta, message, logprobs, finish_reason }: LooseChoice, index: number): void {
@@ -253,7 +270,9 @@ export class CompletionDecoder extends NativeDecoder {
       this.#decodeCall(choice, call, { function: function_call });
     }
     const sources = annotations ? decodeSources(annotations, choice.places) : undefined;
-    if (sources) this.#tell({ type: "annotation", annotation: sources }, index);
+    if (!sources) return;
+    this.#hasSources = true;
+    this.#tell({ type: "annotation", annotation: sources }, index);
   }
 
   #reason(choice: DecodedChoice, piece: ReasoningPiece): void {
@@ -498,17 +517,15 @@ export function decodeUsage(usage: LooseUsage): Partial<Usage> {
   const leftOut =
     completion_tokens != null &&
     (reasoning > completion_tokens || total_tokens === (prompt_tokens ?? 0) + completion_tokens + reasoning);
-  const details = {
-    ...(input?.audio_tokens && { input: [{ modality: "audio", tokens: input.audio_tokens } as const] }),
-    ...(output?.audio_tokens && { output: [{ modality: "audio", tokens: output.audio_tokens } as const] }),
-  };
+  const serverToolUses = toolUsesIn(usage);
   return {
     ...(prompt_tokens != null && { inputTokens: prompt_tokens }),
     ...(completion_tokens != null && { outputTokens: completion_tokens + (leftOut ? reasoning : 0) }),
     ...(cacheRead != null && { cacheReadTokens: cacheRead }),
     ...(input?.cache_write_tokens != null && { cacheWriteTokens: input.cache_write_tokens }),
     ...(output?.reasoning_tokens != null && { reasoningTokens: output.reasoning_tokens }),
-    ...(Object.keys(details).length > 0 && { details }),
+    ...openAIDetails(input, output),
+    ...(Object.keys(serverToolUses).length > 0 && { serverToolUses }),
   };
 }
 

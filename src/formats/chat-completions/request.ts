@@ -23,6 +23,7 @@ import {
   mayReason,
   nearestEffort,
   levelsOf,
+  openAITier,
   outputLimit,
   sampling,
   strictOf,
@@ -164,7 +165,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(responseFormat && { response_format: encodeResponseFormat(responseFormat, fields) }),
     ...(effort !== undefined && { reasoning_effort: effort }),
     ...(modalities && encodeModalities(modalities, request)),
-    ...(serviceTier !== undefined && { service_tier: serviceTier }),
+    ...(serviceTier !== undefined && { service_tier: openAITier(serviceTier) }),
     ...(endUser !== undefined && !fields.has("endUser") && { user: endUser }),
   };
   return { body, conversions: conversionsOf(request, options, fields) };

@@ -6,6 +6,7 @@ import { isJsonObject } from "../../model/json.ts";
 import {
   jsonObject,
   splitDataUrl,
+  TOOL_COUNTS,
   unsupported,
   unsupportedFinder,
   type UnsupportedFinder,
@@ -20,23 +21,42 @@ const unsupportedCount = unsupported(v.optional(v.unknown()), (value) => value !
 /** A field whose value is not needed: the type of an object, a time, padding. */
 const envelope = v.optional(v.unknown());
 
+/** Counts of tools. Those of other names than the uses of one tool are reported as unsupported. */
+const toolCounts = (field: keyof typeof TOOL_COUNTS) =>
+  unsupported(
+    v.optional(v.unknown()),
+    (counts) => !isJsonObject(counts) || !Object.keys(counts).every((name) => TOOL_COUNTS[field].test(name)),
+  );
+
+/** The tokens of sounds, and of pictures and films, which only some vendors count. */
+const KINDS = { audio_tokens: maybeCount, image_tokens: envelope, video_tokens: envelope };
+
 export const LooseUsage = object({
   prompt_tokens: maybeCount,
   completion_tokens: maybeCount,
   total_tokens: maybeCount,
   prompt_tokens_details: v.nullish(
-    object({ cached_tokens: maybeCount, cache_write_tokens: maybeCount, audio_tokens: maybeCount }),
+    object({
+      cached_tokens: maybeCount,
+      cache_write_tokens: maybeCount,
+      web_search_requests: envelope,
+      ...KINDS,
+    }),
   ),
   completion_tokens_details: v.nullish(
     object({
       reasoning_tokens: maybeCount,
-      audio_tokens: maybeCount,
+      ...KINDS,
       accepted_prediction_tokens: unsupportedCount,
       rejected_prediction_tokens: unsupportedCount,
     }),
   ),
   // DeepSeek's name for the tokens that were read from the cache.
   prompt_cache_hit_tokens: maybeCount,
+  // The uses of tools that OpenRouter, xAI and Perplexity run.
+  server_tool_use: toolCounts("server_tool_use"),
+  server_side_tool_usage_details: toolCounts("server_side_tool_usage_details"),
+  num_search_queries: envelope,
 });
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;
 

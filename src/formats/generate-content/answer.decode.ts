@@ -9,6 +9,7 @@ import { isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { addEvent, lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
+import { GroundingUses } from "../shared/usage.decode.ts";
 import { annotationsOf, decodeFeedback, decodeUsage } from "./answer.metadata.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
@@ -36,6 +37,8 @@ export class GenerateContentDecoder extends NativeDecoder {
   readonly #ended: Set<number> = new Set();
   /** The candidates that call tools. */
   readonly #callers: Set<number> = new Set();
+  /** The searches of the answer; undefined before the first search. */
+  #searches: GroundingUses | undefined;
 
   constructor(limits?: JsonLimits) {
     super(FORMAT, limits);
@@ -121,7 +124,12 @@ export class GenerateContentDecoder extends NativeDecoder {
       this.#begun.add(at);
       for (const part of content?.parts ?? []) this.#part(part, at);
       for (const annotation of annotationsOf(notes)) this.#tell({ type: "annotation", annotation }, at);
+      if (notes.groundingMetadata)
+        this.hold((this.#searches ??= new GroundingUses()).add(notes.groundingMetadata as JsonObject));
     }
+    if (usageMetadata?.billedToolCalls) (this.#searches ??= new GroundingUses()).learn(usageMetadata.billedToolCalls);
+    const searches = this.#searches?.report();
+    if (searches) usage = { ...usage, ...searches };
     // Finish the candidates after the content of all. The first finish event has the token counts of all candidates.
     for (const { finishReason, index } of candidates) {
       // An empty text is no reason: the answer goes on.

@@ -13,6 +13,7 @@ import type {
 } from "../../model/chat-event.ts";
 import { given } from "../../model/json.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
+import { googleDetails, googleTier } from "../shared/usage.decode.ts";
 import type {
   Candidate,
   GroundingAttribution,
@@ -235,6 +236,19 @@ const decodeLogprob = ({ token, tokenId, logProbability }: LogprobsCandidate): L
   logProbability: logProbability ?? 0,
 });
 
+/** The tiers that the format can name. OpenAI's name of the standard tier is `default`. */
+const SERVICE_TIER: ReadonlyMap<string, string> = new Map([
+  ["standard", "standard"],
+  ["default", "standard"],
+  ["standard_only", "standard"],
+  ["flex", "flex"],
+  ["priority", "priority"],
+]);
+
+/** Returns the word for a tier; undefined for a tier that the format does not have, and without one. */
+export const encodeTier = (tier: string | undefined): string | undefined =>
+  tier === undefined ? undefined : SERVICE_TIER.get(tier);
+
 /** Encodes the token counts. The format counts tool results apart from the prompt, and reasoning apart from the answer. */
 export function encodeUsage(usage: Usage): UsageMetadata {
   const { inputTokens, outputTokens, cacheReadTokens, reasoningTokens, toolUseTokens, details = {} } = usage;
@@ -249,22 +263,21 @@ export function encodeUsage(usage: Usage): UsageMetadata {
     cacheTokensDetails: details.cacheRead?.map(encodeCount),
     candidatesTokensDetails: details.output?.map(encodeCount),
     toolUsePromptTokensDetails: details.toolUse?.map(encodeCount),
+    serviceTier: encodeTier(usage.serviceTier),
   });
 }
 
-/** Encodes what the beginning of an answer tells: the count of the prompt, as far as it is known by then. */
-export const encodePrompt = ({ inputTokens }: Usage): UsageMetadata => ({
-  promptTokenCount: inputTokens,
-  totalTokenCount: inputTokens,
-});
+/** Encodes what the beginning of an answer tells: the count of the prompt and the tier, as far as they are known by then. */
+export const encodePrompt = ({ inputTokens, serviceTier }: Usage): UsageMetadata =>
+  given({ promptTokenCount: inputTokens, totalTokenCount: inputTokens, serviceTier: encodeTier(serviceTier) });
 
 export function decodeUsage(usage: UsageMetadata): Partial<Usage> {
   const { promptTokenCount, toolUsePromptTokenCount, candidatesTokenCount, thoughtsTokenCount } = usage;
   const details = given({
-    input: usage.promptTokensDetails?.map(decodeCount),
-    output: usage.candidatesTokensDetails?.map(decodeCount),
-    cacheRead: usage.cacheTokensDetails?.map(decodeCount),
-    toolUse: usage.toolUsePromptTokensDetails?.map(decodeCount),
+    input: googleDetails(usage.promptTokensDetails),
+    output: googleDetails(usage.candidatesTokensDetails),
+    cacheRead: googleDetails(usage.cacheTokensDetails),
+    toolUse: googleDetails(usage.toolUsePromptTokensDetails),
   });
   // The official service leaves out a count of zero.
   const hasOutput = candidatesTokenCount != null || thoughtsTokenCount != null;
@@ -275,6 +288,7 @@ export function decodeUsage(usage: UsageMetadata): Partial<Usage> {
     reasoningTokens: thoughtsTokenCount,
     toolUseTokens: toolUsePromptTokenCount,
     details: Object.keys(details).length > 0 ? details : undefined,
+    serviceTier: googleTier(usage.serviceTier, usage.trafficType),
   });
 }
 
@@ -282,11 +296,6 @@ const encodeCount = ({ modality, tokens }: ModalityCount): ModalityTokenCount =>
   modality: MODALITY[modality],
   tokenCount: tokens,
 });
-const decodeCount = ({ modality, tokenCount }: ModalityTokenCount): ModalityCount => ({
-  modality: readWord(MODALITY, modality) ?? "unspecified",
-  tokens: tokenCount ?? 0,
-});
-
 export const encodeFeedback = ({ blockReason, ratings }: PromptFeedback): WireFeedback => ({
   ...(blockReason && { blockReason: BLOCK_REASON[blockReason] }),
   ...(ratings.length > 0 && { safetyRatings: ratings.map(encodeRating) }),

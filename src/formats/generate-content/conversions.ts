@@ -19,6 +19,7 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
+import { encodeTier } from "./answer.metadata.ts";
 import { controlOf, encodeThinking } from "./reasoning.ts";
 import { isSayable } from "./request.contents.ts";
 import { int32, isSettable, sayableChoice, takesFormat } from "./request.ts";
@@ -70,7 +71,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   safety: dropped("Older categories have ratings, but no settings."),
   cachedContent: EXACT,
   enhancedCivicAnswers: EXACT,
-  serviceTier: dropped("The format has no tiers."),
+  serviceTier: dropped("The format has no tier of this name."),
   endUser: dropped("The format has no field for the end user."),
 });
 
@@ -93,12 +94,13 @@ export function conversionsOf(
   body: GenerateContentRequest,
   options: CodecOptions = {},
 ): Conversion[] {
-  const { messages, safety = [], stopSequences, responseFormat, reasoning, seed } = request;
+  const { messages, safety = [], stopSequences, responseFormat, reasoning, seed, serviceTier } = request;
   const fields = convertedFields(request, FORMAT);
   if (body.contents.length === 0) fields.add("messages.none");
   if ((request.candidateCount ?? 1) <= MAX_CANDIDATES) fields.delete("candidateCount");
   if (seed !== undefined && seed === int32(seed)) fields.delete("seed");
   if (safety.every(isSettable)) fields.delete("safety");
+  if (encodeTier(serviceTier) !== undefined) fields.delete("serviceTier");
   if (stopSequences.length > MAX_STOP_SEQUENCES) fields.add("stopSequences");
   for (const { parts } of messages) for (const part of parts) checkPart(part, fields);
   sayableChoice(request, fields);
@@ -153,10 +155,18 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.cacheWriteTokens": approximated("The tokens are counted as input."),
   "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes."),
   "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
-  "answer.usage.serviceTier": dropped("The format has no tiers."),
   "answer.usage.speed": dropped("The format has no speeds."),
   "answer.usage.inferenceGeo": dropped("The format has no regions."),
 };
 
-export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
-  listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+const NO_TIER: Conversion = {
+  field: "answer.usage.serviceTier",
+  ...dropped("The format has no tier of this name."),
+};
+
+export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+  if (event.type !== "finish" || event.native?.format === FORMAT) return conversions;
+  const { serviceTier } = event.usage;
+  return serviceTier === undefined || encodeTier(serviceTier) !== undefined ? conversions : [...conversions, NO_TIER];
+}

@@ -21,6 +21,8 @@ import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
 import { instructionFor } from "../shared/held-schema.ts";
 import { isWebSearch } from "../shared/tools.ts";
+import { googleTier } from "../shared/usage.decode.ts";
+import { encodeTier } from "./answer.metadata.ts";
 import {
   controlOf,
   decodeThinking,
@@ -126,6 +128,7 @@ interface RequestTarget {
 export function decodeRequest(body: GenerateContentRequest, target: RequestTarget): ChatRequest {
   const { model, stream, defaultMaxOutputTokens, framing = "array", raw = body } = target;
   const { contents, systemInstruction, tools, toolConfig, safetySettings, cachedContent, generationConfig } = body;
+  const serviceTier = googleTier(body.serviceTier);
   const native: GenerateContentNative = {
     format: FORMAT,
     body: raw as WireObject,
@@ -158,6 +161,7 @@ export function decodeRequest(body: GenerateContentRequest, target: RequestTarge
       toolChoice: decodeCalling(toolConfig?.functionCallingConfig ?? {}),
       safety: safetySettings?.length ? safetySettings.map(decodeSafety) : undefined,
       cachedContent,
+      serviceTier,
     }),
     native,
   };
@@ -181,6 +185,7 @@ function knownIn(body: GenerateContentRequest, raw: unknown): (() => void) | und
 /** Builds a body from the neutral fields. Leaves out the fields that the format does not have; the table of conversions lists them. */
 export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): GenerateContentRequest {
   const { safety = [], cachedContent, responseFormat } = request;
+  const serviceTier = encodeTier(request.serviceTier);
   const contents = encodeMessages(request.messages, options.foreignReasoning);
   const toolChoice = sayableChoice(request);
   const tools = encodeTools(request.tools);
@@ -197,6 +202,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(safetySettings.length > 0 && { safetySettings }),
     generationConfig: encodeConfig(request, options),
     ...(cachedContent !== undefined && { cachedContent }),
+    ...(serviceTier !== undefined && { serviceTier }),
   };
 }
 

@@ -6,6 +6,7 @@ import type { JsonObject } from "../../model/json.ts";
 import { jsonObject, unsupported, type UnsupportedFinder, unsupportedFinder } from "../shared/schema.ts";
 import {
   BLOCK_REASON,
+  carried,
   HARM_CATEGORY,
   LANGUAGE,
   MODALITY,
@@ -131,6 +132,11 @@ export const UsageMetadata = object({
   cacheTokensDetails: list(ModalityTokenCount),
   candidatesTokensDetails: list(ModalityTokenCount),
   toolUsePromptTokensDetails: list(ModalityTokenCount),
+  serviceTier: text,
+  /** The tier on Vertex AI, such as `ON_DEMAND_PRIORITY`. */
+  trafficType: carried,
+  /** The searches of the bill. The official service adds them to some answers. */
+  billedToolCalls: carried,
 });
 export type UsageMetadata = v.InferOutput<typeof UsageMetadata>;
 

@@ -181,6 +181,8 @@ const FIELDS = {
   systemInstruction: v.nullish(textOr(object({ parts, role: carried }))),
   generationConfig: v.nullish(GenerationConfig),
   cachedContent: v.nullish(v.pipe(v.string(), v.regex(/^cachedContents\/[^/]+$/, 'must be "cachedContents/{name}"'))),
+  // The official service adds tiers from time to time.
+  serviceTier: optionalText,
 };
 const Body = object(FIELDS);
 export type GenerateContentRequest = v.InferOutput<typeof Body>;

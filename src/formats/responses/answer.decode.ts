@@ -11,6 +11,7 @@ import { decodeUpstreamError, errorObject } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs, decodeSource } from "../shared/openai.ts";
 import { lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
+import { answeredTier, openAIDetails, ToolUses, toolUsesIn } from "../shared/usage.decode.ts";
 import { FORMAT } from "./routes.ts";
 import { flatName } from "./schema.ts";
 import {
@@ -21,6 +22,7 @@ import {
   type LooseLogprobs,
   LooseResponse,
   LooseUsage,
+  ranTool,
   unsupportedInAnswer,
 } from "./schema.upstream.ts";
 
@@ -60,6 +62,9 @@ export class ResponseDecoder extends NativeDecoder {
   #hasRefusal = false;
   /** The places in the text of all messages. */
   readonly #places = new TextPlaces();
+  #tier: string | undefined;
+  /** The uses of tools that the upstream runs; undefined before the first use. */
+  #uses: ToolUses | undefined;
 
   constructor(limits?: JsonLimits) {
     super(FORMAT, limits);
@@ -126,7 +131,7 @@ export class ResponseDecoder extends NativeDecoder {
         return;
       case "response.output_item.done":
         if (item) this.#complete(item, index);
-        return;
+        return this.#report();
       case "response.output_text.delta":
         this.#touch(index, item_id);
         this.#text(delta);
@@ -154,10 +159,26 @@ export class ResponseDecoder extends NativeDecoder {
     }
   }
 
-  #start({ id, model }: LooseResponse): void {
-    if (this.#started) return;
+  #start({ id, model, service_tier }: LooseResponse): void {
+    const tier = answeredTier(service_tier);
+    const usage = tier === undefined || tier === this.#tier ? undefined : { serviceTier: tier };
+    if (usage) this.#tier = tier;
+    if (!this.#started)
+      this.add({ type: "start", ...(id && { id }), ...(model && { model }), ...(usage && { usage }) });
+    else if (usage) this.add({ type: "usage", usage });
     this.#started = true;
-    this.add({ type: "start", ...(id && { id }), ...(model && { model }) });
+  }
+
+  /** Counts the use of a tool that has run for an item. */
+  #countTool(item: LooseItem): void {
+    const ran = ranTool(item);
+    if (ran && (this.#uses ??= new ToolUses()).add(ran.name, ran.container)) this.hold(ran.container?.length ?? 0);
+  }
+
+  /** Reports the uses of tools that have been counted since the last report. */
+  #report(): void {
+    const usage = this.#uses?.report();
+    if (usage) this.add({ type: "usage", usage });
   }
 
   /** Returns an item that has begun. Its place counts more than its ids, because some servers change these with each event. */
@@ -195,6 +216,7 @@ export class ResponseDecoder extends NativeDecoder {
     const begun = this.#find(item, index);
     if (begun?.done) return;
     (begun ?? this.#note(item, index, undefined)).done = true;
+    this.#countTool(item);
     const isNew = !begun?.hasDeltas;
     switch (item.type) {
       case "message":
@@ -300,17 +322,25 @@ export class ResponseDecoder extends NativeDecoder {
   #end(response: LooseResponse): void {
     this.#start(response);
     if (this.#finished) return;
-    const { status, error, incomplete_details, output, usage, service_tier } = response;
+    const { status, error, incomplete_details, output, usage, tool_usage } = response;
     if (status === "failed" || status === "cancelled") throw decodeUpstreamError(undefined, { error: error ?? {} });
     this.#finished = true;
     for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
-    const tier = service_tier == null ? {} : { serviceTier: service_tier };
-    if (usage) this.add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
+    const billed = { ...searchesIn(tool_usage), ...(usage && toolUsesIn(usage)) };
+    if (Object.keys(billed).length > 0) (this.#uses ??= new ToolUses()).learn(billed);
+    if (usage) this.add({ type: "usage", usage: { ...decodeUsage(usage), ...this.#uses?.report() } });
+    else this.#report();
     const isCut = status === "incomplete" || incomplete_details?.reason != null;
     const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
     const ended = this.#hasCalls ? "tool-calls" : this.#hasRefusal ? "refusal" : "stop";
     this.add({ type: "finish", reason: isCut ? cut : ended });
   }
+}
+
+/** Returns the searches of a bill: `tool_usage`, which OpenAI adds to a response. */
+function searchesIn(usage: unknown): { readonly web_search?: number } {
+  const searches = isJsonObject(usage) && isJsonObject(usage["web_search"]) ? usage["web_search"]["num_requests"] : 0;
+  return typeof searches === "number" && searches !== 0 ? { web_search: searches } : {};
 }
 
 /** Finds the usage in a complete response or an event. */
@@ -327,5 +357,6 @@ export function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsag
     ...(cached != null && { cacheReadTokens: cached }),
     ...(written != null && { cacheWriteTokens: written }),
     ...(reasoning != null && { reasoningTokens: reasoning }),
+    ...openAIDetails(usage.input_tokens_details, usage.output_tokens_details),
   };
 }

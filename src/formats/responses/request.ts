@@ -27,6 +27,7 @@ import {
   mayReason,
   bareName,
   nearestEffort,
+  openAITier,
   outputLimit,
   levelsOf,
   sampling,
@@ -162,7 +163,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(toolChoice && encodeToolChoice(toolChoice, tools, fields)),
     ...(responseFormat && { text: { format: encodeFormat(responseFormat, fields) } }),
     ...(reasoning && { reasoning }),
-    ...(serviceTier !== undefined && { service_tier: serviceTier }),
+    ...(serviceTier !== undefined && { service_tier: openAITier(serviceTier) }),
     ...(endUser !== undefined && !fields.has("endUser") && { safety_identifier: endUser }),
   };
   // The cast is safe: all values came as JSON.

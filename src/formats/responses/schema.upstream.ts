@@ -70,7 +70,7 @@ const KnownItem = object({
 });
 export type LooseItem = v.InferOutput<typeof KnownItem>;
 
-/** The items of tools that the provider runs itself. The neutral model holds them unchanged. */
+/** The items of tools that the provider runs itself. The neutral model holds them unchanged, and `ranTool` reads them. */
 const HostedItem = whole(object({ type: v.string(), id: maybeText }));
 
 const KNOWN: ReadonlySet<unknown> = new Set([
@@ -82,6 +82,36 @@ const KNOWN: ReadonlySet<unknown> = new Set([
   "image_generation_call",
 ]);
 
+/** The states of a tool's item that has not done what is charged. */
+const UNDONE: ReadonlySet<unknown> = new Set(["in_progress", "searching", "interpreting", "incomplete", "failed"]);
+
+/**
+ * Returns the tool that has run for an item, and that its provider charges by use; undefined for any other item. A tool that is charged by the
+ * container in which it runs code names the container.
+ */
+export function ranTool(item: LooseItem): { readonly name: string; readonly container?: string } | undefined {
+  const { type, status, action, container_id, environment, result }: Readonly<Record<string, unknown>> = item;
+  switch (type) {
+    case "web_search_call":
+      // A page that is opened, or in which a text is looked for, costs nothing.
+      if (UNDONE.has(status) || (isJsonObject(action) && (action["type"] ?? "search") !== "search")) return undefined;
+      return { name: "web_search" };
+    case "file_search_call":
+      return UNDONE.has(status) ? undefined : { name: "file_search" };
+    case "image_generation_call":
+      return typeof result === "string" && result !== "" ? { name: "image_generation" } : undefined;
+    case "code_interpreter_call":
+      return { name: "code_interpreter", ...(typeof container_id === "string" && { container: container_id }) };
+    case "shell_call": {
+      // A shell of the caller's has no container.
+      const container = isJsonObject(environment) ? environment["container_id"] : undefined;
+      return typeof container === "string" ? { name: "code_interpreter", container } : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
 const Item: v.GenericSchema<unknown, LooseItem> = choice([KnownItem, HostedItem], (input) =>
   isJsonObject(input) && KNOWN.has(input["type"]) ? KnownItem : HostedItem,
 );
@@ -92,6 +122,9 @@ export const LooseUsage = object({
   total_tokens: envelope,
   input_tokens_details: v.nullish(object({ cached_tokens: maybeCount, cache_write_tokens: maybeCount })),
   output_tokens_details: v.nullish(object({ reasoning_tokens: maybeCount })),
+  // The uses of the tools that OpenRouter and xAI run.
+  server_tool_use: envelope,
+  server_side_tool_usage_details: envelope,
 });
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;
 
@@ -104,6 +137,8 @@ export const LooseResponse = object({
   incomplete_details: v.nullish(object({ reason: maybeText })),
   output: v.nullish(array(Item)),
   usage: v.nullish(LooseUsage),
+  // The uses of the tools that OpenAI runs.
+  tool_usage: envelope,
   service_tier: maybeText,
 });
 export type LooseResponse = v.InferOutput<typeof LooseResponse>;

@@ -185,8 +185,9 @@ export const OPENAI_REQUESTS: Partial<ConversionTable> = {
   responseFormat: approximated("An instruction asks for the JSON: the service wants the word in the conversation."),
 };
 
-/** Returns the name of a tier in OpenAI's formats. */
-export const openAITier = (tier: string | undefined): string | undefined => (tier === "standard" ? "default" : tier);
+/** Returns the name of a tier in OpenAI's formats, where other vendors have a name of their own for the standard tier. */
+export const openAITier = (tier: string | undefined): string | undefined =>
+  tier === "standard" || tier === "standard_only" ? "default" : tier;
 
 const utf8 = new TextEncoder();
 

@@ -259,6 +259,12 @@ export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "ma
 
 export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
 
+/** The fields in which OpenRouter and xAI count the uses of tools, and the forms of their counts. The group is the name of the tool. */
+export const TOOL_COUNTS = {
+  server_tool_use: /^(.+)_requests$/,
+  server_side_tool_usage_details: /^(.+)_calls$/,
+} as const satisfies Readonly<Record<string, RegExp>>;
+
 /** The words of Google's services for the uses of vectors. */
 export const TASK_TYPE = {
   "retrieval-query": "RETRIEVAL_QUERY",

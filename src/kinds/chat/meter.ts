@@ -82,7 +82,13 @@ const mayAdd = ({ tools, cachedContent, native }: ChatRequest): boolean =>
   (native?.unsupported?.().length ?? 0) > 0;
 
 /** The parts of a call that its meter needs. */
-export type MeteredCall = Pick<KindCall, "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "doubt">;
+export type MeteredCall = Pick<
+  KindCall,
+  "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "leavesOut" | "doubt"
+>;
+
+/** The requested tiers that leave the price to the provider: an answer that does not name its tier is charged the usual prices. */
+const FREE_TIERS: ReadonlySet<string> = new Set(["auto", "default"]);
 
 /** The most runs of the provider's own tools that are expected in one answer. */
 const MAX_TOOL_USES = 64;
@@ -309,7 +315,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   #learn(usage: Partial<Usage> | undefined): void {
     if (!usage) return;
-    this.#hasBegun = true;
+    // The tier alone is no count: nothing has cost anything yet.
+    if (usage.serviceTier === undefined || Object.keys(usage).length > 1) this.#hasBegun = true;
     const known = { ...this.#known, ...usage };
     const wrong = wrongCount(usage);
     const doubt = wrong === undefined ? this.#tooHigh(known) : noCount(wrong);
@@ -414,9 +421,17 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   /** Returns the usage of all requests. */
-  #usage(): Usage {
-    const last = this.#lastUsage();
+  #usage(last: Usage = this.#lastUsage()): Usage {
     return this.#before ? sumOfUsages(this.#before.usage, last) : last;
+  }
+
+  /** Returns the usage that is charged: an answer that was cut before it has named its tier has that of the request. */
+  #chargedUsage(): Usage {
+    const usage = this.#lastUsage();
+    const { serviceTier } = this.#request;
+    if (this.#isFinal || usage.serviceTier !== undefined || serviceTier === undefined) return usage;
+    const isFree = FREE_TIERS.has(serviceTier) || this.#call.leavesOut("serviceTier");
+    return isFree ? usage : { ...usage, serviceTier };
   }
 
   get outputLeft(): number {
@@ -431,7 +446,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   nextUpstream(request: ChatRequest, inputTokens: number): void {
     // An upstream that broke off has not counted its last output: only the counts of a turn that has ended are exact.
     const { certainty } = this;
-    if (this.#hasBegun) this.#before = { usage: this.#usage(), units: this.units, certainty };
+    if (this.#hasBegun) this.#before = { usage: this.#usage(this.#chargedUsage()), units: this.units, certainty };
     this.#request = request;
     this.#inputTokens = inputTokens;
     this.#candidates = [newCandidate()];
@@ -471,7 +486,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   get units(): number {
     const before = this.#before?.units ?? 0;
     if (!this.#hasBegun) return before;
-    const units = charge(this.#price, this.#lastUsage(), this.#request.model, CHAT, this.#call.answeringUpstream());
+    const units = charge(this.#price, this.#chargedUsage(), this.#request.model, CHAT, this.#call.answeringUpstream());
     const { unpriced } = this.#ran;
     if (unpriced !== undefined) this.#doubt(`The model ${quoted(unpriced)} has answered, and has no price.`);
     return before + units;
@@ -482,7 +497,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get report(): MeterReport {
-    const usage = this.#hasBegun ? this.#usage() : this.#before?.usage;
+    const usage = this.#hasBegun ? this.#usage(this.#chargedUsage()) : this.#before?.usage;
     return { usage, model: this.#ran.answered, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
   }
 

@@ -139,6 +139,7 @@ const BLOCKS: readonly (readonly [name: string, block: ContentBlock, events: rea
         format: "bedrock-converse",
         value: { toolUse: { toolUseId: "t1", name: "nova_grounding", input: { q: "x" }, type: "server_tool_use" } },
       },
+      { type: "usage", usage: { serverToolUses: { web_search: 1 } } },
     ],
   ],
   [
@@ -159,6 +160,26 @@ describe("a block of Converse", () => {
     const around = [{ type: "start" }, ...expected, { type: "finish", reason: "stop" }, { type: "usage" }];
     expect(joined(complete(of(block)).events)).toMatchObject(around);
     expect(joined(streamed(of(block)).events)).toMatchObject(around);
+  });
+
+  it("counts each use of Bedrock's own tools, by the names of all vendors", () => {
+    const uses = ["nova_grounding", "nova_code_interpreter", "nova_grounding", "other"].map(
+      (name, at): ContentBlock => ({
+        toolUse: { toolUseId: `t${at}`, name, input: {}, type: "server_tool_use" },
+      }),
+    );
+    for (const { events } of [complete(of(...uses)), streamed(of(...uses))]) {
+      const told = events.flatMap((event) => (event.type === "usage" ? [event.usage.serverToolUses] : []));
+      expect(told.findLast(Boolean)).toEqual({ web_search: 2, code_interpreter: 1, other: 1 });
+    }
+  });
+
+  it("counts the uses of as many tools as there may be, and no more", () => {
+    const uses = Array.from({ length: 70 }, (_, at): ContentBlock => ({
+      toolUse: { toolUseId: `t${at}`, name: `tool_${at}`, input: {}, type: "server_tool_use" },
+    }));
+    const told = complete(of(...uses)).events.flatMap((event) => (event.type === "usage" ? [event.usage] : []));
+    expect(Object.keys(told.findLast(({ serverToolUses }) => serverToolUses)?.serverToolUses ?? {})).toHaveLength(64);
   });
 
   it("means the same in any order, complete and streamed", () => {

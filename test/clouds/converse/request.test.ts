@@ -117,6 +117,11 @@ describe("sampling and limits", () => {
     ]);
   });
 
+  it.each(["standard", "standard_only", "default"])("sends the tier %s by Bedrock's name", (serviceTier) => {
+    const { body, told } = encoded(NOVA, { serviceTier });
+    expect([body["serviceTier"], told]).toEqual([{ type: "default" }, []]);
+  });
+
   it("sends a tier that Bedrock has, and the end user as metadata", () => {
     const { body, told } = encoded(NOVA, { serviceTier: "priority", endUser: "user-7@example.com" });
     expect(body).toMatchObject({

@@ -286,6 +286,7 @@ describe("a stream", () => {
             },
           },
         },
+        { type: "usage", usage: { serverToolUses: { web_search: 1 } } },
         END,
       ],
     ],
@@ -503,7 +504,7 @@ describe("a complete answer", () => {
         body,
         unsupported: expect.any(Function),
         events: [
-          { type: "start", id: "c", model: "m" },
+          { type: "start", id: "c", model: "m", usage: { serviceTier: "flex" } },
           { type: "reasoning-delta", text: "Hm" },
           shownIn("reasoning"),
           starts("call_c_1", "one"),
@@ -518,7 +519,7 @@ describe("a complete answer", () => {
           { type: "finish", reason: "stop", candidate: 1 },
           {
             type: "usage",
-            usage: { inputTokens: 3, outputTokens: 4, cacheReadTokens: 2, reasoningTokens: 1, serviceTier: "flex" },
+            usage: { inputTokens: 3, outputTokens: 4, cacheReadTokens: 2, reasoningTokens: 1 },
           },
         ],
       },

@@ -62,11 +62,19 @@ const PLAIN = [
   "endUser",
 ] as const satisfies (keyof ChatRequest & Field)[];
 
+/** The names of one tier in several formats. */
+const STANDARD: ReadonlyMap<unknown, string> = new Map([
+  ["standard", "default"],
+  ["standard_only", "default"],
+]);
+
 /** Everything that a request says. */
 export function* factsOf(request: ChatRequest): Generator<Fact> {
   yield fact(`stream ${request.stream}`);
   for (const path of request.native?.unsupported?.() ?? []) yield fact(`own field ${path}`, [`native.${path}`]);
-  for (const field of PLAIN) if (request[field] !== undefined) yield fact(`${field} ${json(request[field])}`, [field]);
+  for (const field of PLAIN)
+    if (request[field] !== undefined)
+      yield fact(`${field} ${json(STANDARD.get(request[field]) ?? request[field])}`, [field]);
   // All that is likely at all is no limit.
   if ((request.topP ?? 1) < 1) yield fact(`topP ${request.topP}`, ["topP"]);
   if ((request.candidateCount ?? 1) > 1) yield fact(`candidates ${request.candidateCount}`, ["candidateCount"]);

@@ -366,6 +366,25 @@ describe("a relay before an upstream over a WebSocket", () => {
     expect(JSON.stringify(upstream.messages)).not.toContain("sk-upstream");
   });
 
+  it("charges the tools that the upstream runs, and its tier", async () => {
+    const found = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } };
+    await using upstream = await scripted((ws) => {
+      const { output, ...answer } = responseOf("1", "Yes.");
+      const response = { ...answer, service_tier: "priority", output: [found, ...(output as JsonObject[])] };
+      const events = [
+        { type: "response.created", response: { ...response, status: "in_progress", output: [], usage: null } },
+        { type: "response.output_item.done", output_index: 0, item: found },
+        { type: "response.completed", response },
+      ];
+      for (const [sequence_number, event] of events.entries()) ws.send(JSON.stringify({ ...event, sequence_number }));
+    });
+    await using on = await stage(upstream.url);
+    await on.client.responses.create({ model: "m", input: "One." });
+    await on.client.responses.stream({ model: "m", input: "One." }).finalResponse();
+    const usage = { inputTokens: 7, outputTokens: 2, serverToolUses: { web_search: 1 }, serviceTier: "priority" };
+    expect(on.records.map((record) => record.usage)).toMatchObject([usage, usage]);
+  });
+
   it("sends the whole conversation when the upstream has forgotten it", async () => {
     await using upstream = await scripted((ws, message, turn) =>
       message["previous_response_id"] === undefined

@@ -183,6 +183,19 @@ describe("an answer that goes on", () => {
     expect(priced.at(-1)).toEqual(["m", 20]);
   });
 
+  it("is priced by the tier of the request where it broke off, and by that of each answer", async () => {
+    const { ask, records } = stage([scripted(...BEGUN, broke()), scripted(start(30), rest, finish(25))], {
+      granted: 10_000_000,
+      gateway: {
+        price: ({ inputTokens, outputTokens, serviceTier }) =>
+          (inputTokens + outputTokens) * (serviceTier === "priority" ? 100 : 1),
+      },
+    });
+    await (await ask({ service_tier: "priority" })).text();
+    // The second upstream has ended its answer without a tier.
+    expect(records[0]).toMatchObject({ units: 2_000 + 55, usage: { serviceTier: "priority" } });
+  });
+
   it("is priced for each upstream by what it did", async () => {
     const prices: Record<string, number> = { "upstream-0": 1, "upstream-1": 100 };
     const { ask, records, quotas } = stage([scripted(...BEGUN, broke()), scripted(start(30), rest, finish(25))], {
