@@ -1,11 +1,20 @@
 /** Decodes an answer in the AI SDK's provider interface: the parts of a stream, or the content of a complete answer. Trusts no value. */
 
 import { backendFailed } from "../../errors.ts";
+import {
+  answeredTier,
+  googleDetails,
+  googleTier,
+  GroundingUses,
+  openAIDetails,
+  ToolUses,
+  toolUsesIn,
+} from "../../formats/shared/usage.decode.ts";
 import { toBase64 } from "../../media/base64.ts";
 import type { ChatEvent, Citation, FinishReason } from "../../model/chat-event.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { given, isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import { TextPlaces } from "../../model/text-places.ts";
-import { type Usage, withParts } from "../../model/usage.ts";
+import { type Usage, type UsageDetails, withParts } from "../../model/usage.ts";
 import type { MessageRules } from "../messages.ts";
 import type { Traits } from "./conversions.ts";
 import { decodeError } from "./model-call.ts";
@@ -27,6 +36,17 @@ interface Block {
   readonly textStart: number;
 }
 
+/** A run of a tool that the provider runs itself. */
+interface ToolRun {
+  readonly name: string;
+  /** The container in which OpenAI runs code: it is charged once. */
+  readonly container: string | undefined;
+  isDone: boolean;
+}
+
+/** The most runs of tools in one answer that are counted. The meter believes fewer. */
+const MAX_RUNS = 2_000;
+
 export class ModelAnswerDecoder {
   isFinished = false;
   readonly #traits: Pick<Traits, "signer" | "takesUnsigned">;
@@ -40,17 +60,27 @@ export class ModelAnswerDecoder {
   /** The addresses that a text cites. Providers name them as sources, too. */
   readonly #cited: Set<string> = new Set();
   readonly #places: TextPlaces = new TextPlaces();
-  readonly #toolUses: Record<string, number> = {};
+  readonly #uses: ToolUses = new ToolUses();
+  /** The runs by the ids of their calls. */
+  readonly #runs: Map<string, ToolRun> = new Map();
+  readonly #tier: string | undefined;
   #started = false;
 
   /**
    * @param model The callers' name of the model; undefined shows the provider's name.
    * @param rules The rules for the provider's error messages.
+   * @param tier The service tier that the host asks for. Most providers tell the tier only at the end of an answer, or never.
    */
-  constructor(traits: Pick<Traits, "signer" | "takesUnsigned">, model: string | undefined, rules: MessageRules) {
+  constructor(
+    traits: Pick<Traits, "signer" | "takesUnsigned">,
+    model: string | undefined,
+    rules: MessageRules,
+    tier?: string,
+  ) {
     this.#traits = traits;
     this.#model = model;
     this.#rules = rules;
+    this.#tier = tier;
   }
 
   /** Decodes one part of a stream. Throws the error that the part reports, or `backend_failed` for a wrong part. */
@@ -83,7 +113,8 @@ export class ModelAnswerDecoder {
     this.#started = true;
     const model = this.#model ?? modelId;
     const { maker } = this.#traits.signer;
-    return [{ type: "start", maker, ...(typeof model === "string" && { model }) }];
+    const tier = this.#tier === undefined ? {} : { usage: { serviceTier: this.#tier } };
+    return [{ type: "start", maker, ...(typeof model === "string" && { model }), ...tier }];
   }
 
   #content(part: WirePart): ChatEvent[] {
@@ -111,6 +142,7 @@ export class ModelAnswerDecoder {
         this.#sources.push(...sourceOf(part));
         return [];
       case "tool-result":
+        return [providerBlock(part), ...this.#ran(part)];
       case "tool-approval-request":
       case "custom":
         return [providerBlock(part)];
@@ -208,7 +240,12 @@ export class ModelAnswerDecoder {
   #call(part: WirePart): ChatEvent[] {
     const [id, name, json] = [text(part, "toolCallId"), text(part, "toolName"), text(part, "input")];
     if (part["providerExecuted"] === true) {
-      this.#toolUses[name] = (this.#toolUses[name] ?? 0) + 1;
+      if (!this.#runs.has(id) && this.#runs.size < MAX_RUNS)
+        this.#runs.set(id, {
+          name,
+          container: name === "code_interpreter" ? containerIn(json) : undefined,
+          isDone: false,
+        });
       return [providerBlock(part)];
     }
     const block = this.#blocks.get(callKey(id));
@@ -224,6 +261,23 @@ export class ModelAnswerDecoder {
     return [{ type: "tool-call-start", id, name, ...signed }, ...events, { type: "tool-call-end", id }];
   }
 
+  /** Ends the run of a tool that has its result. A run is counted as soon as it has ended, unless it has failed. */
+  #ran({ toolCallId, result, isError, preliminary }: WirePart): ChatEvent[] {
+    const run = typeof toolCallId === "string" && preliminary !== true ? this.#runs.get(toolCallId) : undefined;
+    if (!run || run.isDone) return [];
+    if (isError === true || opensPage(result)) run.isDone = true;
+    else this.#count(run);
+    const usage = this.#uses.report();
+    return usage ? [{ type: "usage", usage }] : [];
+  }
+
+  #count(run: ToolRun): void {
+    const { name, container } = run;
+    run.isDone = true;
+    // The searches of Google's models stand in the metadata of the answer.
+    if (!name.startsWith("server:")) this.#uses.add(TOOL_NAMES.get(name) ?? name, container);
+  }
+
   #finish({ finishReason, usage, providerMetadata }: WirePart): ChatEvent[] {
     if (this.isFinished) return [];
     this.isFinished = true;
@@ -237,17 +291,51 @@ export class ModelAnswerDecoder {
       events.push({ type: "annotation", annotation: { type: "citations", citations: others } });
     else if (others.length > 0) events.push({ type: "annotation", annotation: { type: "grounding", chunks: others } });
     const stopSequence = stopSequenceIn(providerMetadata);
+    const counts = decodeUsage(usage, providerMetadata);
+    // Not every run has a result in the same answer.
+    for (const run of this.#runs.values()) if (!run.isDone) this.#count(run);
+    this.#learn(counts.serverToolUses, usage, providerMetadata);
     events.push({
       type: "finish",
       reason: reason === "stop-sequence" && stopSequence === undefined ? "stop" : reason,
-      usage: {
-        ...(Object.keys(this.#toolUses).length > 0 && { serverToolUses: this.#toolUses }),
-        ...decodeUsage(usage),
-      },
+      usage: { ...counts, ...this.#uses.report() },
       ...(stopSequence !== undefined && { stopSequence }),
     });
     return events;
   }
+
+  /** Takes the provider's own counts of its tools, and the searches in the metadata of Google's models. */
+  #learn(counts: Usage["serverToolUses"], usage: unknown, metadata: unknown): void {
+    const searches = new GroundingUses(this.#uses);
+    searches.learn(rawIn(usage, metadata)["billedToolCalls"]);
+    for (const own of Object.values(metadataOf(metadata))) {
+      const { groundingMetadata, groundingMetadataPerRequest: others } = own;
+      for (const grounding of [groundingMetadata, ...(Array.isArray(others) ? others : [])])
+        if (isJsonObject(grounding)) searches.add(grounding);
+    }
+    if (counts) this.#uses.learn(counts);
+  }
+}
+
+/** The names of tools among those of all vendors. */
+const TOOL_NAMES: ReadonlyMap<string, string> = new Map([["web_search_preview", "web_search"]]);
+
+/** Returns the container in the input of a tool that runs code. */
+function containerIn(json: string): string | undefined {
+  let input: unknown;
+  try {
+    input = parseJson(json);
+  } catch {
+    return undefined;
+  }
+  const container = isJsonObject(input) ? input["containerId"] : undefined;
+  return typeof container === "string" ? container : undefined;
+}
+
+/** Tells whether a search on the web has only opened a page, or looked for a text in one: OpenAI does not charge that. */
+function opensPage(result: unknown): boolean {
+  const action = isJsonObject(result) ? result["action"] : undefined;
+  return isJsonObject(action) && (action["type"] === "openPage" || action["type"] === "findInPage");
 }
 
 type Source = Citation & { readonly uri: string };
@@ -323,10 +411,17 @@ function stopSequenceIn(metadata: unknown): string | undefined {
   return undefined;
 }
 
-/** Decodes the token counts of versions 2 to 4. The meter checks whether the counts are plausible. */
-export function decodeUsage(usage: unknown): Partial<Usage> {
-  if (!isJsonObject(usage)) return {};
-  const { inputTokens: input, outputTokens: output, raw } = usage;
+/**
+ * Decodes the token counts of versions 2 to 4. The meter checks whether the counts are plausible.
+ *
+ * @param metadata The provider's metadata of the answer. In version 2, the counts in the provider's own format stand there.
+ */
+export function decodeUsage(usage: unknown, metadata?: unknown): Partial<Usage> {
+  const notes = Object.values(metadataOf(metadata));
+  const tier = googleTier(...notes.map(({ serviceTier }) => serviceTier));
+  const named = tier === undefined ? {} : { serviceTier: tier };
+  if (!isJsonObject(usage)) return named;
+  const { inputTokens: input, outputTokens: output } = usage;
   const known = countsOf({
     inputTokens: isJsonObject(input) ? input["total"] : input,
     outputTokens: isJsonObject(output) ? output["total"] : output,
@@ -335,18 +430,40 @@ export function decodeUsage(usage: unknown): Partial<Usage> {
     reasoningTokens: isJsonObject(output) ? output["reasoning"] : usage["reasoningTokens"],
   });
   // In version 2, each provider decides whether a total includes its parts.
-  return { ...(isJsonObject(input) ? known : withParts(known)), ...(isJsonObject(raw) && rawUsage(raw)) };
+  return { ...(isJsonObject(input) ? known : withParts(known)), ...named, ...rawUsage(rawIn(usage, metadata)) };
+}
+
+/** Returns the usage in the provider's own format; an empty object without it. */
+function rawIn(usage: unknown, metadata: unknown): JsonObject {
+  const own = Object.values(metadataOf(metadata)).flatMap((notes) => [notes["usage"], notes["usageMetadata"]]);
+  return [isJsonObject(usage) ? usage["raw"] : undefined, ...own].find(isJsonObject) ?? {};
 }
 
 /** Decodes the counts that only some providers report, from fields in the provider's own format. */
-function rawUsage({ cache_creation: writes, server_tool_use: tools, service_tier: tier }: JsonObject): Partial<Usage> {
-  const byTtl = countsOf(writes, /^ephemeral_(.+)_input_tokens$/);
-  const byTool = countsOf(tools, /^(.+)_requests$/);
-  return {
-    ...(Object.keys(byTtl).length > 0 && { cacheWritesByTtl: byTtl }),
-    ...(Object.keys(byTool).length > 0 && { serverToolUses: byTool }),
-    ...(typeof tier === "string" && { serviceTier: tier }),
-  };
+function rawUsage(raw: JsonObject): Partial<Usage> {
+  const byTtl = countsOf(raw["cache_creation"], /^ephemeral_(.+)_input_tokens$/);
+  const byTool = toolUsesIn(raw);
+  const { service_tier: tier, serviceTier, trafficType } = raw;
+  return given({
+    cacheWritesByTtl: Object.keys(byTtl).length > 0 ? byTtl : undefined,
+    serverToolUses: Object.keys(byTool).length > 0 ? byTool : undefined,
+    serviceTier: typeof tier === "string" ? answeredTier(tier) : googleTier(serviceTier, trafficType),
+    details: rawDetails(raw),
+  });
+}
+
+/** Returns the counts by kind of content, as Google's and OpenAI's formats have them; undefined without any. */
+function rawDetails(raw: JsonObject): UsageDetails | undefined {
+  const { promptTokensDetails, candidatesTokensDetails, cacheTokensDetails, toolUsePromptTokensDetails } = raw;
+  const details = given({
+    input: googleDetails(promptTokensDetails),
+    output: googleDetails(candidatesTokensDetails),
+    cacheRead: googleDetails(cacheTokensDetails),
+    toolUse: googleDetails(toolUsePromptTokensDetails),
+  });
+  if (Object.keys(details).length > 0) return details;
+  const [input, output] = ["prompt", "completion"].map((part) => raw[`${part}_tokens_details`]);
+  return openAIDetails(isJsonObject(input) ? input : undefined, isJsonObject(output) ? output : undefined).details;
 }
 
 /**

@@ -9,6 +9,7 @@ import { approximated, type ConvertedFields, dropped, withLostResults } from "..
 import { argumentsSchema, isHeld, isStrict } from "../../formats/shared/held-schema.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
 import { toolNamesFor } from "../../formats/shared/tool-names.ts";
+import { answeredTier } from "../../formats/shared/usage.decode.ts";
 import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
 import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type Reasoning } from "../../model/chat-request.ts";
@@ -70,9 +71,10 @@ export async function* askChat(
     const report = (warnings: unknown): void =>
       reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
     const remember = memory.recorder(context.key.id, maker);
+    const tier = tierIn(options.providerOptions);
     const told = (events: readonly ChatEvent[]): readonly ChatEvent[] =>
       remembered(names ? events.map((event) => names.inAnswer(event)) : events, remember);
-    const decoder = new ModelAnswerDecoder(traits, showModel ? undefined : request.model, rules);
+    const decoder = new ModelAnswerDecoder(traits, showModel ? undefined : request.model, rules, tier);
     let rest: Iterable<ChatEvent> = [];
     context.reportUnread?.(() => rest);
     const callable: CallableChatModel = model;
@@ -105,6 +107,12 @@ export async function* askChat(
   } finally {
     call.end();
   }
+}
+
+/** Returns the service tier that the host's options ask for, in the fields of the providers; undefined where the provider chooses. */
+function tierIn(options: ProviderOptions = {}): string | undefined {
+  const words = Object.values(options).flatMap((own) => [own["serviceTier"], own["sharedRequestType"]]);
+  return answeredTier(words.find((word) => typeof word === "string"));
 }
 
 /** Passes events on, and lets the memory read them. */

@@ -5,7 +5,12 @@ import type { ImageModelV4, LanguageModelV4, LanguageModelV4CallOptions } from "
 import { toFile } from "openai";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import type { ChatRequest } from "../../../src/model/chat-request.ts";
-import { aiSdk, type AiSdkChatModel, type AiSdkImageModel } from "../../../src/upstreams/ai-sdk/index.ts";
+import {
+  aiSdk,
+  type AiSdkChatModel,
+  type AiSdkImageModel,
+  type AiSdkOptions,
+} from "../../../src/upstreams/ai-sdk/index.ts";
 import { png } from "../../formats/images/pictures.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 import { ask, type Asked, draw, FINISH, fakeModel, imageModel, type Part, said, START, USAGE } from "./fake-models.ts";
@@ -403,6 +408,62 @@ describe("a request", () => {
 
 const endOf = async (finish: Part) => (await ask(fakeModel({ stream: [START, finish] }))).events.at(-1);
 
+const runs = (id: string, toolName: string, input = "{}"): Part => ({
+  type: "tool-call",
+  toolCallId: id,
+  toolName,
+  input,
+  providerExecuted: true,
+});
+const result = (toolCallId: string, result: unknown, more: object = {}): Part => ({
+  type: "tool-result",
+  toolCallId,
+  toolName: "any",
+  result,
+  ...more,
+});
+const action = (type: string): object => ({ action: { type } });
+const USED: readonly Part[] = [
+  runs("a", "web_search"),
+  result("a", action("search")),
+  result("a", action("search")),
+  runs("a", "web_search"),
+  runs("b", "web_search_preview"),
+  result("b", {}, { preliminary: true }),
+  result("b", {}),
+  runs("c", "web_search"),
+  result("c", action("openPage")),
+  runs("d", "web_search"),
+  result("d", action("findInPage")),
+  runs("e", "web_search"),
+  result("e", { status: "failed" }, { isError: true }),
+  runs("j", "web_search"),
+  result("j", {}, { preliminary: true }),
+  result("j", {}, { isError: true }),
+  runs("f", "code_interpreter", '{"code":"1","containerId":"cntr_a"}'),
+  result("f", {}),
+  runs("g", "code_interpreter", '{"containerId":"cntr_a"}'),
+  result("g", {}),
+  runs("h", "code_interpreter", "1"),
+  result("h", {}),
+  runs("i", "server:GOOGLE_SEARCH_WEB"),
+  result("i", {}),
+  result("x", {}),
+];
+
+const kindsOf = (tokens: number): object[] => [
+  { modality: "image", tokens },
+  { modality: "unspecified", tokens: 0 },
+];
+const countsOf = (tokenCount: number): object[] => [{ modality: "IMAGE", tokenCount }, { modality: "MOON" }];
+
+/** Returns the tier that an answer begins with. */
+async function tierBy(providerOptions: NonNullable<AiSdkOptions["providerOptions"]>): Promise<unknown> {
+  const { events } = await ask(fakeModel({ stream: [START, ...said("Hi"), FINISH] }), {}, { providerOptions });
+  const [start] = events;
+  return start?.type === "start" ? start.usage : undefined;
+}
+
 describe("an answer", () => {
   const V2_FINISH: Part = {
     type: "finish",
@@ -498,6 +559,89 @@ describe("an answer", () => {
       { type: "annotation", annotation: { type: "grounding", chunks: [{ uri: "https://a.example", title: "A" }] } },
       { type: "finish", reason: "stop", usage: expect.objectContaining({ serverToolUses: { web_search: 1 } }) },
     ]);
+  });
+
+  it("counts each use of the provider's own tools once, as soon as it has ended", async () => {
+    const uses = { web_search: 2, code_interpreter: 2 };
+    const { events } = await ask(fakeModel({ stream: [START, ...USED, new Error("It broke off.")] }));
+    const told = events.flatMap((event) => (event.type === "usage" ? [event.usage.serverToolUses] : []));
+    expect(told).toEqual([
+      { web_search: 1 },
+      { web_search: 2 },
+      { web_search: 2, code_interpreter: 1 },
+      { web_search: 2, code_interpreter: 2 },
+    ]);
+    const later = [runs("y", "file_search"), runs("z", "web_search")];
+    const whole = await ask(fakeModel({ answer: () => ({ ...FINISH, content: [...USED, ...later], warnings: [] }) }), {
+      stream: false,
+    });
+    expect(whole.events.at(-1)).toMatchObject({
+      usage: { serverToolUses: { ...uses, web_search: 3, file_search: 1 } },
+    });
+    // The counts of the provider's bill are more exact.
+    const raw = { server_tool_use: { web_search_requests: 7 } };
+    const billed = await ask(fakeModel({ stream: [START, ...USED, { ...FINISH, usage: { ...USAGE, raw } }] }));
+    expect(billed.events.at(-1)).toMatchObject({ usage: { serverToolUses: { ...uses, web_search: 7 } } });
+  });
+
+  it.each<[string, object, object]>([
+    [
+      "Google's grounding",
+      {
+        google: {
+          groundingMetadata: { webSearchQueries: ["a", "b"] },
+          groundingMetadataPerRequest: [{ webSearchQueries: ["b", "c"] }, 1],
+        },
+      },
+      { serverToolUses: { web_search: 3, web_search_prompt: 1 } },
+    ],
+    ["a tier of OpenAI", { openai: { serviceTier: "priority" } }, { serviceTier: "priority" }],
+    ["a tier of Google", { google: { serviceTier: "FLEX", groundingMetadata: null } }, { serviceTier: "flex" }],
+  ])("tells %s from the provider's metadata", async (_name, providerMetadata, usage) => {
+    for (const stream of [true, false])
+      for (const version of ["v2", "v3", "v4"] as const) {
+        const finish = { ...(version === "v2" ? V2_FINISH : FINISH), providerMetadata };
+        const model = fakeModel({
+          version,
+          stream: [START, finish],
+          answer: () => ({ ...finish, content: [], warnings: [] }),
+        });
+        expect((await ask(model, { stream })).events.at(-1)).toMatchObject({ usage });
+      }
+    const auto = await endOf({ ...FINISH, providerMetadata: { openai: { serviceTier: "auto" } } });
+    expect(auto).not.toHaveProperty("usage.serviceTier");
+  });
+
+  it("tells what it took in the words of Google and OpenAI, in each version", async () => {
+    const google = {
+      trafficType: "ON_DEMAND_PRIORITY",
+      promptTokensDetails: countsOf(4),
+      candidatesTokensDetails: countsOf(2),
+      billedToolCalls: [{ tool: "google_search", successfulToolCallCount: 2 }],
+    };
+    const told = {
+      serviceTier: "priority",
+      details: { input: kindsOf(4), output: kindsOf(2) },
+      serverToolUses: { web_search: 2, web_search_prompt: 1 },
+    };
+    expect(await endOf({ ...FINISH, usage: { ...USAGE, raw: google } })).toMatchObject({ usage: told });
+    const noted = { ...V2_FINISH, providerMetadata: { google: { usageMetadata: google } } };
+    expect(await endOf(noted)).toMatchObject({ usage: { inputTokens: 12, ...told } });
+    const anthropic = { usage: { service_tier: "priority", server_tool_use: { web_search_requests: 3 } } };
+    expect(await endOf({ ...V2_FINISH, providerMetadata: { anthropic } })).toMatchObject({
+      usage: { serviceTier: "priority", serverToolUses: { web_search: 3 } },
+    });
+    const openai = { prompt_tokens_details: { audio_tokens: 3 }, completion_tokens_details: { image_tokens: 2 } };
+    expect(await endOf({ ...FINISH, usage: { ...USAGE, raw: openai } })).toMatchObject({
+      usage: { details: { input: [{ modality: "audio", tokens: 3 }], output: [{ modality: "image", tokens: 2 }] } },
+    });
+  });
+
+  it("has the tier of the host's options until the provider tells another", async () => {
+    expect(await tierBy({ openai: { serviceTier: "flex" } })).toEqual({ serviceTier: "flex" });
+    expect(await tierBy({ googleVertex: { sharedRequestType: "priority" } })).toEqual({ serviceTier: "priority" });
+    for (const options of [{}, { openai: { serviceTier: "auto" } }, { openai: { serviceTier: 1 } }])
+      expect(await tierBy(options)).toBeUndefined();
   });
 
   it("shows pictures that it made, and fetches none", async () => {
