@@ -13,7 +13,7 @@ import type { ChatRequest, ReasoningControl } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { EmbeddingRequest, EmbeddingVector } from "../model/embedding.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
-import type { NativeUsage } from "../model/usage.ts";
+import type { ModalityCount, NativeUsage } from "../model/usage.ts";
 import type { CallInfo, ModelKind } from "../ports/call-info.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
 import type { TelemetryNames } from "../ports/observer.ts";
@@ -444,6 +444,8 @@ export interface EmbeddingAnswer {
   readonly vectors: readonly EmbeddingVector[];
   /** The count that the upstream reported, unchecked. */
   readonly inputTokens: number | undefined;
+  /** The parts of the count by kind of content, unchecked. */
+  readonly details?: readonly ModalityCount[] | undefined;
   /** All that the upstream reported with the count. */
   readonly native: NativeUsage | undefined;
   /** The upstream's name of the model, if the answer has one. */

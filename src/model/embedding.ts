@@ -1,7 +1,7 @@
 /** An embedding request and its events, independent of wire formats. */
 
 import type { DocumentPart, MediaPart, NativeRequest, TextPart } from "./chat-request.ts";
-import type { NativeUsage } from "./usage.ts";
+import type { ModalityCount, NativeUsage } from "./usage.ts";
 
 /** The name of this kind. */
 export const EMBEDDING = "embedding";
@@ -57,6 +57,8 @@ export interface EmbeddingUsage {
 
 /** The count of a backend that embeds. */
 export interface EmbeddingCount extends Partial<EmbeddingUsage> {
+  /** The tokens by kind of content, such as pictures; parts of `inputTokens`. A price may depend on the kind. */
+  readonly details?: readonly ModalityCount[];
   /**
    * The vectors that have come and will not be yielded, of a request that fails: those behind a batch that has failed. Their inputs are
    * charged like those of yielded vectors.

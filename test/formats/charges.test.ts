@@ -5,6 +5,7 @@ import { describeError } from "../../src/errors.ts";
 import { type CallRecord, createGateway, memoryQuotaStore, memoryResponseStore, type Usage } from "../../src/index.ts";
 import { type ModelPrice, priceTable, unitsOfMoney } from "../../src/prices/index.ts";
 import { relay, type RelayFormat } from "../../src/upstreams/relay/index.ts";
+import { png } from "./images/pictures.ts";
 
 const CALLERS = {
   "chat-completions": {
@@ -676,5 +677,70 @@ describe("kinds of content", () => {
     const answer = completion({}, tokens({ completion_tokens_details: { image_tokens } }));
     const { record } = await charged("chat-completions", { answer, row });
     expect([record.units, record.usage?.details]).toEqual([1_100, undefined]);
+  });
+});
+
+const counted = (promptTokenCount: number, ...details: readonly (readonly [string, number])[]): object => ({
+  embeddings: [{ values: [0.1] }],
+  usageMetadata: {
+    promptTokenCount,
+    promptTokensDetails: details.map(([modality, tokenCount]) => ({ modality, tokenCount })),
+  },
+});
+
+describe("embeddings of Gemini", () => {
+  const row = { input: 1, output: 0, imageInput: 10 };
+  const data = Buffer.from(png()).toString("base64");
+  const requests = [{ text: "Hi" }, { inlineData: { mimeType: "image/png", data } }, { text: "Hi" }].map((part) => ({
+    model: "models/m",
+    content: { parts: [part] },
+  }));
+  /** Embeds three inputs, each in a request of its own. */
+  async function embedded(answers: readonly object[]) {
+    const done = Promise.withResolvers<CallRecord>();
+    const left = [...answers];
+    const gateway = createGateway({
+      backend: relay({
+        format: "generate-content",
+        baseUrl: "http://up.test/v1",
+        embeddings: { maxInputs: 1, concurrency: 1 },
+        async fetch() {
+          const next = left.shift();
+          return Response.json(next ?? { error: { message: "Away." } }, { status: next ? 200 : 503 });
+        },
+      }),
+      quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: unitsOfMoney(100) }]),
+      ...priceTable({ "*": row }),
+      onCall: (record) => done.resolve(record),
+      onFailure: () => {},
+    });
+    const response = await gateway.fetch(
+      new Request("http://gateway.test/v1beta/models/m:batchEmbedContents", {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-goog-api-key": "sk-one" },
+        body: JSON.stringify({ requests }),
+      }),
+    );
+    return { record: await done.promise, answer: await response.json() };
+  }
+
+  it("are charged by the kinds of content of all their requests", async () => {
+    const answers = [counted(5, ["TEXT", 5]), counted(258, ["IMAGE", 258]), counted(7, ["TEXT", 4], ["IMAGE", 3])];
+    const { record, answer } = await embedded(answers);
+    expect([record.units, record.certainty]).toEqual([9 + 2_610, "exact"]);
+    expect(record.usage?.details).toEqual({
+      input: [
+        { modality: "text", tokens: 9 },
+        { modality: "image", tokens: 261 },
+      ],
+    });
+    expect(answer).toMatchObject({ usageMetadata: { promptTokenCount: 270 } });
+  });
+
+  it("are charged by them where a later request fails", async () => {
+    const { record } = await embedded([counted(5, ["TEXT", 5]), counted(258, ["IMAGE", 258])]);
+    expect(record.errorCode).toBeDefined();
+    expect(record.usage?.details?.input).toContainEqual({ modality: "image", tokens: 258 });
+    expect(record.units).toBeGreaterThanOrEqual(5 + 2_580);
   });
 });

@@ -13,6 +13,7 @@ import { dropped, EXACT, rejected } from "../shared/conversions.ts";
 import { type EmbeddingConversions, embeddingConversions, vectorJson } from "../shared/embedding.ts";
 import { TASK_TYPE } from "../shared/schema.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
+import { googleDetails } from "../shared/usage.decode.ts";
 import { decodeMedium, encodeMessages } from "./request.contents.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
 import { pathOf, resourceOf } from "./request.ts";
@@ -179,10 +180,13 @@ export function decodeEmbedAnswer(body: string, count: number, limits?: JsonLimi
     if (Array.isArray(values)) return values as number[];
     throw backendFailed("The model backend's answer has something that is no vector.");
   });
-  const tokens = isJsonObject(usageMetadata) ? usageMetadata["promptTokenCount"] : undefined;
+  const { promptTokenCount: tokens, promptTokensDetails }: JsonObject = isJsonObject(usageMetadata)
+    ? usageMetadata
+    : {};
   return {
     vectors,
     inputTokens: tokens == null ? undefined : Number(tokens),
+    details: googleDetails(promptTokensDetails),
     native: isJsonObject(usageMetadata) ? { format: FORMAT, fields: usageMetadata } : undefined,
     model: typeof modelVersion === "string" ? modelVersion : undefined,
   };

@@ -5,7 +5,7 @@ import { isCount } from "../../kinds/meter.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingVector } from "../../model/embedding.ts";
 import { given } from "../../model/json.ts";
-import type { NativeUsage } from "../../model/usage.ts";
+import { type ModalityCount, type NativeUsage, sumOfModalities } from "../../model/usage.ts";
 import { overridden } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
@@ -73,6 +73,8 @@ interface BatchAnswer {
   readonly vectors: readonly EmbeddingVector[];
   /** The upstream's count; undefined without one. */
   readonly inputTokens: number | undefined;
+  /** The parts of the count by kind of content. */
+  readonly details?: readonly ModalityCount[] | undefined;
   /** All that the upstream reported with the count. */
   readonly native?: NativeUsage | undefined;
 }
@@ -95,6 +97,7 @@ export async function* embedded(
   /** A batch's count that cannot be true: no text has zero tokens. */
   let wrong: number | undefined;
   let native: NativeUsage | undefined;
+  let details: readonly ModalityCount[] | undefined;
   const counted = async (batch: Batch, signal: AbortSignal): Promise<readonly EmbeddingVector[]> => {
     const answer = await ask(batch, signal);
     const { vectors, inputTokens } = answer;
@@ -105,6 +108,7 @@ export async function* embedded(
       areAllCounted = false;
       wrong ??= inputTokens;
     }
+    details = details && answer.details ? sumOfModalities(details, answer.details) : (details ?? answer.details);
     native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
     return vectors;
   };
@@ -112,10 +116,13 @@ export async function* embedded(
   const countSoFar = (): EmbeddingEvent[] => {
     // A part of the count must not be taken for the whole.
     const couldSeemWhole = !areAllCounted && answered === batches.length;
+    const isKnown = tokens > 0 && !couldSeemWhole;
     const usage = given({
-      inputTokens: tokens > 0 && !couldSeemWhole ? tokens : undefined,
+      inputTokens: isKnown ? tokens : undefined,
+      details: isKnown ? details : undefined,
       vectors: areAllCounted || unread === 0 ? undefined : unread,
     });
+
     return Object.keys(usage).length > 0 ? [{ type: "usage", usage }] : [];
   };
   context.reportUnread?.(countSoFar);
@@ -131,7 +138,8 @@ export async function* embedded(
     throw error;
   }
   const inputTokens = wrong ?? (areAllCounted ? tokens : undefined);
-  if (inputTokens !== undefined) yield { type: "usage", usage: { inputTokens }, ...(native && { native }) };
+  if (inputTokens !== undefined)
+    yield { type: "usage", usage: { inputTokens, ...(details && { details }) }, ...(native && { native }) };
 }
 
 /** Adds the numbers of two reports, such as their costs. Keeps the first report's other fields. */

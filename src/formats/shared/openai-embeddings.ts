@@ -11,6 +11,7 @@ import { dropped, EXACT, rejected } from "./conversions.ts";
 import { type EmbeddingConversions, embeddingConversions } from "./embedding.ts";
 import { decodeUpstreamError, retryAfterOf } from "./errors.decode.ts";
 import { parseAnswerObject } from "./upstream.ts";
+import { openAIDetails } from "./usage.decode.ts";
 
 /** The name of the format whose requests keep their own fields. */
 const FORMAT = "embeddings";
@@ -77,10 +78,16 @@ export function decodeAnswer(body: string, count: number, limits?: JsonLimits): 
     if (!isFree || vectors[index]) throw backendFailed("The model backend's vectors have wrong indexes.");
     vectors[index] = decodeVector(embedding);
   }
-  const tokens = isJsonObject(usage) ? (usage["prompt_tokens"] ?? usage["total_tokens"]) : undefined;
+  const {
+    prompt_tokens,
+    total_tokens,
+    prompt_tokens_details: kinds,
+  }: Partial<JsonObject> = isJsonObject(usage) ? usage : {};
+  const tokens = prompt_tokens ?? total_tokens;
   return {
     vectors: vectors as EmbeddingVector[],
     inputTokens: tokens == null ? undefined : Number(tokens),
+    details: isJsonObject(kinds) ? openAIDetails(kinds).details?.input : undefined,
     native: isJsonObject(usage) ? { format: FORMAT, fields: usage } : undefined,
     model: typeof model === "string" ? model : undefined,
   };

@@ -13,7 +13,7 @@ import {
   type EmbeddingVector,
   MAX_DIMENSIONS,
 } from "../../model/embedding.ts";
-import { type Certainty, type NativeUsage, NO_USAGE, type Usage } from "../../model/usage.ts";
+import { type Certainty, type ModalityCount, type NativeUsage, NO_USAGE, type Usage } from "../../model/usage.ts";
 import { shown } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { partsTokens } from "../chat/input-tokens.ts";
@@ -46,7 +46,9 @@ export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, Emb
     const usage = { ...NO_USAGE, inputTokens };
     const upstreams = call.upstreamsOf(request.model);
     const units = Math.max(
-      ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) => unitsOf(call, usage, request, upstream)),
+      ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) =>
+        highestUnits(call, usage, request, upstream),
+      ),
     );
     return { atLeast: units, atMost: units, inputTokens, maxOutputTokens: 0 };
   },
@@ -55,6 +57,28 @@ export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, Emb
 
   generation: (call, _endpoint, request, { cost }) => ({ meter: new EmbeddingMeter(call, request, cost.inputTokens) }),
 };
+
+/** The kinds of content whose tokens may have prices of their own. */
+const KINDS = ["image", "audio", "video", "document"] as const satisfies ModalityCount["modality"][];
+
+/** Returns the highest cost of a request: the input of a request with files may be counted as each kind of content. */
+function highestUnits(
+  call: KindCall,
+  usage: Usage,
+  request: EmbeddingRequest,
+  upstream: UpstreamModel | undefined,
+): number {
+  let units = unitsOf(call, usage, request, upstream);
+  if (!request.inputs.some((input) => typeof input === "object" && "parts" in input)) return units;
+  for (const modality of KINDS)
+    try {
+      const details = { input: [{ modality, tokens: usage.inputTokens }] };
+      units = Math.max(units, unitsOf(call, { ...usage, details }, request, upstream));
+    } catch {
+      // The host has no price for this kind of content: the model takes none.
+    }
+  return units;
+}
 
 const unitsOf = (
   { prices: { price = tokenPrice } }: KindCall,
@@ -124,8 +148,9 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   #unreadSize = 0;
   /** The numbers since the event loop has served others. */
   #unyielded = 0;
-  /** The backend's latest count. */
+  /** The backend's latest count, and its parts by kind of content. */
   #known: number | undefined;
+  #details: readonly ModalityCount[] | undefined;
   #isDoubtful = false;
   #native: NativeUsage | undefined;
 
@@ -144,9 +169,9 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
     this.isHeavy = false;
     if (typeof event !== "object" || event?.type !== "usage") throw wrongEvent(EMBEDDING, event, SHAPES, VECTORS);
     this.#native = event.native;
-    const { inputTokens, vectors } = event.usage ?? {};
+    const { inputTokens, details, vectors } = event.usage ?? {};
     if (vectors !== undefined) this.#addUnread(vectors);
-    if (inputTokens !== undefined || vectors === undefined) this.#learn(inputTokens);
+    if (inputTokens !== undefined || vectors === undefined) this.#learn(inputTokens, details);
     return undefined;
   }
 
@@ -185,15 +210,24 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   }
 
   /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
-  #learn(count: unknown): void {
-    const [inputTokens, request] = [this.#estimate, this.#request];
-    const added = request.inputs.length * ADDED_TOKENS;
-    const isSome = isCount(count) && count > 0;
-    const isPossible = isSome && !isTooHigh(count, inputTokens, added);
-    if (isPossible) this.#known = count;
-    else if (!this.#isDoubtful)
-      this.#call.doubt(isSome ? tooMany("input tokens", count, inputTokens, added) : noCount("inputTokens"));
-    this.#isDoubtful ||= !isPossible;
+  #learn(count: unknown, details: unknown): void {
+    const wrong =
+      this.#wrongIn("inputTokens", isCount(count) && count > 0 ? count : undefined) ??
+      (details === undefined ? undefined : this.#wrongIn("details", sumOf(details)));
+    if (wrong === undefined) {
+      // The casts are safe: the count and the sum of the details are counts.
+      this.#known = count as number;
+      this.#details = details as readonly ModalityCount[] | undefined;
+    } else if (!this.#isDoubtful) this.#call.doubt(wrong);
+    this.#isDoubtful ||= wrong !== undefined;
+  }
+
+  /** Says what is wrong with a count; undefined for one that may be true. */
+  #wrongIn(name: string, count: number | undefined): string | undefined {
+    if (count === undefined) return noCount(name);
+    const added = this.#request.inputs.length * ADDED_TOKENS;
+    if (!isTooHigh(count, this.#estimate, added)) return undefined;
+    return tooMany(name === "details" ? "input tokens in details" : "input tokens", count, this.#estimate, added);
   }
 
   complete(): void {
@@ -225,7 +259,8 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   /** Undefined until the backend has sent a vector or a count. Until then, the call is free. */
   get #usage(): Usage | undefined {
     if (this.#vectors === 0 && this.#unreadSize === 0 && this.#known === undefined) return undefined;
-    return { ...NO_USAGE, inputTokens: this.#inputTokens };
+    const details = this.#details && { details: { input: this.#details } };
+    return { ...NO_USAGE, inputTokens: this.#inputTokens, ...details };
   }
 
   get units(): number {
@@ -246,6 +281,17 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
     if (!this.#usage) return "exact";
     return this.#isWhole && this.#known !== undefined && !this.#isDoubtful ? "exact" : "estimated";
   }
+}
+
+/** Returns the tokens of all kinds of content together; undefined for a value that is no list of counts. */
+function sumOf(details: unknown): number | undefined {
+  if (!Array.isArray(details)) return undefined;
+  let sum = 0;
+  for (const count of details as readonly (ModalityCount | null)[]) {
+    if (!isCount(count?.tokens)) return undefined;
+    sum += count.tokens;
+  }
+  return sum;
 }
 
 const SHAPES: EventShapes = { usage: { usage: "object", native: "any?" } };

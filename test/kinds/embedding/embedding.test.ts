@@ -9,6 +9,7 @@ import {
   type Price,
   type Usage,
 } from "../../../src/index.ts";
+import { png } from "../../formats/images/pictures.ts";
 import { opened } from "../../pipeline/bench.ts";
 
 type Embed = (request: EmbeddingRequest) => AsyncIterable<EmbeddingEvent>;
@@ -38,6 +39,35 @@ async function asked(embed: Embed, { body = BODY, price }: { body?: object; pric
 }
 
 const count = (inputTokens: unknown): unknown => ({ type: "usage", usage: { inputTokens } });
+
+/** Charges ten more for each token of a kind of content. */
+const byKind: Price = ({ inputTokens, details }) => inputTokens + 10 * (details?.input?.[0]?.tokens ?? 0);
+
+/** Returns how many times the price of the plain input is held for a part. */
+async function timesHeld(part: object): Promise<number> {
+  let [held, inputTokens] = [0, 0];
+  const price: Price = (usage) => {
+    ({ inputTokens } = usage);
+    const modality = usage.details?.input?.[0]?.modality;
+    if (modality === "video") throw new Error("No such price.");
+    return modality === "audio" ? 100 * inputTokens : inputTokens;
+  };
+  const bench = opened({
+    backend: { embed: yields([1]) },
+    key: { granted: 1_000_000 },
+    price,
+    around: (store) => ({
+      reserve(hold, call) {
+        held = hold.atMost;
+        return store.reserve(hold, call);
+      },
+    }),
+  });
+  const body = JSON.stringify({ content: { parts: [part] } });
+  const { status } = await bench.send({ path: "/v1beta/models/m:embedContent", body });
+  expect(status).toBe(200);
+  return held / inputTokens;
+}
 
 describe("a charge", () => {
   it("is the backend's count", async () => {
@@ -76,6 +106,36 @@ describe("a charge", () => {
     expect(await asked(yields([1], [2], [3], count(7)), { price })).toMatchObject({ used: 14 });
     expect(new Set(seen.map(([, model, kind]) => `${model} ${kind}`))).toEqual(new Set(["m embedding"]));
     expect(seen.map(([{ outputTokens }]) => outputTokens).every((tokens) => tokens === 0)).toBe(true);
+  });
+
+  it("has the kinds of content that the backend counts", async () => {
+    const details = [{ modality: "image", tokens: 4 }];
+    const usage = { inputTokens: 7, details };
+    const told = await asked(yields([1], [2], [3], { type: "usage", usage }), { price: byKind });
+    expect(told).toMatchObject({ used: 47, estimated: 0, failures: [] });
+  });
+
+  it.each([1e12, 4_000, -1, 1.5, Number.NaN, "7", undefined])(
+    "does not believe %j tokens of a kind",
+    async (tokens) => {
+      const usage = { inputTokens: 7, details: [{ modality: "image", tokens }] };
+      const outcome = await asked(yields([1], [2], [3], { type: "usage", usage }), { price: byKind });
+      expect(outcome).toMatchObject({ status: 200, used: TOKENS, estimated: TOKENS });
+      expect(outcome.failures).toHaveLength(1);
+    },
+  );
+
+  it.each([null, 3, {}, [null]])("does not believe %j as kinds of content", async (details) => {
+    const outcome = await asked(yields([1], [2], [3], { type: "usage", usage: { inputTokens: 7, details } }));
+    expect(outcome).toMatchObject({ status: 200, used: TOKENS, estimated: TOKENS });
+    expect(outcome.failures).toHaveLength(1);
+  });
+
+  it("of a file is held at the price of the dearest kind that it may be counted as", async () => {
+    expect(await timesHeld({ text: "ten tokens" })).toBe(1);
+    expect(
+      await timesHeld({ inlineData: { mimeType: "image/png", data: Buffer.from(png()).toString("base64") } }),
+    ).toBe(100);
   });
 
   it("is nothing for a call that fails before its first vector", async () => {
