@@ -131,11 +131,27 @@ class Prices {
     );
   }
 
+  /** Returns the prices of the uses of tools, by the names that the answers of all formats have. */
   #toolUses(): Readonly<Record<string, number>> | undefined {
-    const search = this.#entry["search_context_cost_per_query"];
-    if (!isObject(search)) return undefined;
-    const amounts = Object.entries(search).map(([field]) => this.#amount(field, search) ?? 0);
-    return { web_search: Math.max(0, ...amounts) };
+    const {
+      search_context_cost_per_query: search,
+      litellm_provider: provider,
+      web_search_billing_unit: unit,
+    } = this.#entry;
+    // Google bills older models by the prompt, and newer ones by the query.
+    const isOfGoogle = /gemini/.test(this.#name) && /^(?:gemini|vertex_ai)/.test(textIn(provider) ?? "");
+    const isByPrompt = isOfGoogle && unit !== "per_query";
+    const prices: [string, number | undefined][] = [
+      [isByPrompt ? "maps_prompt" : "maps", this.#amount("google_maps_grounding_cost_per_query")],
+      ["file_search", this.#amount("file_search_cost_per_1k_calls", this.#entry, 1_000)],
+      ["code_interpreter", this.#amount("code_interpreter_cost_per_session")],
+    ];
+    if (isObject(search)) {
+      const amounts = Object.keys(search).map((field) => this.#amount(field, search) ?? 0);
+      prices.push([isByPrompt ? "web_search_prompt" : "web_search", Math.max(0, ...amounts)]);
+    }
+    const known = prices.filter((price): price is [string, number] => price[1] !== undefined);
+    return known.length > 0 ? Object.fromEntries(known) : undefined;
   }
 
   /** Reads the factors of a speed and of regions among the fields of one provider alone. */
@@ -173,8 +189,9 @@ class Prices {
     }).filter((rates) => Object.keys(rates).length > 1);
   }
 
-  #amount(field: string, entry: Readonly<Record<string, unknown>> = this.#entry): number | undefined {
-    const amount = entry[field];
-    return amountIn(this.#name, field, amount);
+  /** @param uses The number of uses that the price is for. */
+  #amount(field: string, entry: Readonly<Record<string, unknown>> = this.#entry, uses = 1): number | undefined {
+    const amount = amountIn(this.#name, field, entry[field]);
+    return amount === undefined ? undefined : rounded(amount / uses);
   }
 }

@@ -52,6 +52,53 @@ const catalogue = priceCatalogue(FILE, { date: "2026-11-01" });
 const { price, imagePrice } = priceTable(catalogue.rows);
 const cost = (model: string, counts: Partial<Usage>): number => price({ ...NO_USAGE, ...counts }, model, "chat");
 
+const searches = { search_context_size_low: 0.01, search_context_size_medium: 0.03, search_context_size_high: 0.02 };
+const both = { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6, search_context_cost_per_query: searches };
+
+it.each<[name: string, entry: object, toolUses: object | undefined]>([
+  ["gpt-5", both, { web_search: 0.03 }],
+  [
+    "gpt-5",
+    {
+      ...both,
+      litellm_provider: "openai",
+      file_search_cost_per_1k_calls: 2.5,
+      code_interpreter_cost_per_session: 0.03,
+    },
+    { web_search: 0.03, file_search: 0.0025, code_interpreter: 0.03 },
+  ],
+  ["gpt-5", { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 }, undefined],
+  // Google bills its older models by the prompt.
+  [
+    "gemini/gemini-2.5-flash",
+    { ...both, litellm_provider: "gemini", google_maps_grounding_cost_per_query: 0.025 },
+    { web_search_prompt: 0.03, maps_prompt: 0.025 },
+  ],
+  ["gemini-2.5-pro", { ...both, litellm_provider: "vertex_ai-language-models" }, { web_search_prompt: 0.03 }],
+  [
+    "gemini/gemini-3.5-flash",
+    {
+      ...both,
+      litellm_provider: "gemini",
+      google_maps_grounding_cost_per_query: 0.014,
+      web_search_billing_unit: "per_query",
+    },
+    { web_search: 0.03, maps: 0.014 },
+  ],
+  ["claude-sonnet-5@20260101", { ...both, litellm_provider: "vertex_ai-anthropic_models" }, { web_search: 0.03 }],
+  ["openrouter/google/gemini-2.5-pro", { ...both, litellm_provider: "openrouter" }, { web_search: 0.03 }],
+])("reads the prices of tools of %s", (name, entry, toolUses) => {
+  const { rows, wrong } = priceCatalogue({ [name]: entry }, { date: "2026-11-01" });
+  expect([rows[name]?.toolUses, wrong]).toEqual([toolUses, []]);
+});
+
+it("tells a wrong price of a tool", () => {
+  const wrong = { m: { ...both, file_search_cost_per_1k_calls: -1 } };
+  expect(priceCatalogue(wrong, { date: "2026-11-01" }).wrong).toEqual([
+    { model: "m", problem: `The price file's "m" has a wrong file_search_cost_per_1k_calls: -1` },
+  ]);
+});
+
 it("keeps its date, and names the models without a price", () => {
   expect(catalogue).toMatchObject({ date: "2026-11-01", skipped: ["no-output", "no-input", "whisper-1"] });
   expect(Object.keys(catalogue.rows)).toEqual([
