@@ -7,8 +7,8 @@ import { shown, unknownName } from "../options.ts";
 import { isClosed, type TestGateway } from "./test-gateway.ts";
 
 /**
- * The fields of a call's record that a test names, at any depth. A value may be an asymmetric matcher of the runner, such as
- * `expect.any(Number)`.
+ * The fields of a call's record that a test names, at any depth; a list has as many elements as that of the record. A value may be an
+ * asymmetric matcher of the runner, such as `expect.any(Number)`.
  */
 export interface ExpectedRecord extends Expected<CallRecord> {}
 
@@ -173,6 +173,8 @@ function* differencesOf(actual: unknown, expected: unknown, path: string): Gener
   } else if (isFields(expected) && isFields(actual)) {
     for (const [field, value] of Object.entries(expected))
       yield* differencesOf(actual[field], value, path === "" ? field : `${path}.${field}`);
+  } else if (Array.isArray(expected) && Array.isArray(actual) && expected.length === actual.length) {
+    for (const [at, value] of expected.entries()) yield* differencesOf(actual[at], value, `${path}[${at}]`);
   } else if (!isDeepStrictEqual(actual, expected)) yield lineOf(path, actual, expected);
 }
 

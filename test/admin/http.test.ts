@@ -931,16 +931,16 @@ describe("adminHandler", () => {
     const ask = asking();
     expect((await ask("GET", "/nothing")).body.error).toEqual({
       code: "not_found",
-      message: "There is no such route.",
+      message: "There is no such route. This admin is at /admin/, with routes such as /admin/keys.",
     });
     for (const [method, path, meant] of [
-      ["POST", "/budgets/red/topup", " Did you mean /budgets/red/top-up?"],
-      ["POST", "/kyes/anna/grant", " Did you mean /keys/anna/grant?"],
-      ["GET", "/key", " Did you mean /keys?"],
-      ["GET", "/kyes/anna/grnat", ""],
-      ["GET", "/keys/anna/zzz/1", ""],
+      ["POST", "/budgets/red/topup", "Did you mean /budgets/red/top-up?"],
+      ["POST", "/kyes/anna/grant", "Did you mean /keys/anna/grant?"],
+      ["GET", "/key", "Did you mean /keys?"],
+      ["GET", "/kyes/anna/grnat", "This admin is at /admin/, with routes such as /admin/keys."],
+      ["GET", "/api/keys", "This admin is at /admin/, with routes such as /admin/keys."],
     ] as const)
-      expect((await ask(method, path)).body.error?.message).toBe(`There is no such route.${meant}`);
+      expect((await ask(method, path)).body.error?.message).toBe(`There is no such route. ${meant}`);
     const wrong = await ask("PUT", "/keys");
     expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, POST"]);
     expect((await ask("POST", "/keys", { name: "x".repeat(70_000) })).status).toBe(413);

@@ -15,6 +15,7 @@ import {
   type TestGateway,
   testGateway,
 } from "../../src/testing/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 
 // The files of a run share their modules, so `expect` itself stays as it is.
 const { toHaveCharged, toHaveRecorded } = polygateMatchers;
@@ -131,11 +132,31 @@ describe("a record", () => {
     ["one field", { status: 401 }],
     ["several fields of one record, at any depth", { status: 200, key: { id: "test" }, usage: { outputTokens: 3 } }],
     ["matchers", { requestId: expect.stringContaining("req_"), endMs: expect.any(Number) }],
-    ["lists, which are compared as a whole", { attempts: [], dropped: [] }],
+    ["empty lists", { attempts: [], dropped: [] }],
     ["a field that is undefined", { modelAsked: undefined, errorCode: "invalid_api_key" }],
   ])("is found by %s", async (_what, expected) => {
     await using gateway = await calledGateway();
     await expect(assertRecorded(gateway, expected)).resolves.toBeUndefined();
+  });
+
+  it("is found by the fields of the elements of a list, of which it has as many", async () => {
+    const upstreams = [failure("backend_overloaded"), reply("Hi")].map((step, at) => ({
+      name: `u${at}`,
+      backend: scriptedBackend([step]),
+      weight: 1 - at,
+    }));
+    await using gateway = testGateway({ backend: route({ routes: { "*": { upstreams } } }) });
+    await gateway.fetch("/v1/chat/completions", {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.apiKey}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "small", messages: [{ role: "user", content: "Hello" }] }),
+    });
+    const [first, second] = [{ upstream: "u0", errorCode: "backend_overloaded" as const }, { upstream: "u1" }];
+    await assertRecorded(gateway, { attempts: [first, second] });
+    expect(await messageOf(assertRecorded(gateway, { attempts: [second, first] }))).toContain(
+      "attempts[0].upstream: 'u0' instead of 'u1'",
+    );
+    expect(await messageOf(assertRecorded(gateway, { attempts: [first] }))).toContain("attempts: [");
   });
 
   it("that is missing is told by the nearest one", async () => {

@@ -288,8 +288,8 @@ class Admin {
       inLane(root || "/", (base) => fileOf(page, "", base));
       inLane(`${root}/:file`, (base, file = "") => fileOf(page, file, base));
     }
-    app.all(`${root}/**`, ({ req }) => {
-      throw refused(404, noRoute(this.#operations, pathOf(req.url).slice(root.length)));
+    app.all(`${root}/**`, ({ req, context }) => {
+      throw refused(404, noRoute(this.#operations, pathOf(req.url).slice(root.length), baseOf(context)));
     });
     return app;
   }
@@ -558,7 +558,7 @@ async function fileOf(page: AdminPage, name: string, base: string): Promise<Resp
 }
 
 /** Returns the sentence for an unknown path below the mount. Suggests a path that differs in one mistyped part. */
-function noRoute(operations: readonly Operation[], path: string): string {
+function noRoute(operations: readonly Operation[], path: string, base: string): string {
   const asked = path.split("/");
   const near = operations.flatMap((operation) => {
     const known = operation.path.split("/").map((part, at) => (part === ":id" ? (asked[at] ?? "") : part));
@@ -568,7 +568,10 @@ function noRoute(operations: readonly Operation[], path: string): string {
     return isNear ? [known.join("/")] : [];
   });
   const [meant] = near;
-  return `There is no such route.${meant === undefined ? "" : ` Did you mean ${oneLine(meant)}?`}`;
+  const at = oneLine(base);
+  const hint =
+    meant === undefined ? `This admin is at ${at}, with routes such as ${at}keys.` : `Did you mean ${oneLine(meant)}?`;
+  return `There is no such route. ${hint}`;
 }
 
 /**
