@@ -1,5 +1,6 @@
 /** Assembles a gateway from the host's ports, options and formats. */
 
+import type { Port } from "./errors.ts";
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
 import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
@@ -457,6 +458,9 @@ export const COMMON_SHAPES: Shapes<CommonOptions> = {
   clock: CLOCK,
 };
 
+/** The ports whose stores are often in the database of the quota store. */
+const STORE_PORTS: ReadonlySet<Port> = new Set(["quota-store", "rate-limiter", "replay-store", "response-store"]);
+
 function servicesOf(
   options: CommonOptions,
   {
@@ -496,7 +500,8 @@ function servicesOf(
     limits,
     clock,
     onFailure(failure) {
-      if (failure.port === "quota-store") doubted.quotas = true;
+      // The first statement of a call that a full database refuses may be that of another store in it.
+      if (failure.port !== undefined && STORE_PORTS.has(failure.port)) doubted.quotas = true;
       return onFailure(failure);
     },
     doubted,

@@ -276,5 +276,5 @@ async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
   if (/^[\da-f]{1,7}$/.test(text)) return "Give at least 8 digits of the id.";
   if (!/^(?:req_|[\da-f]{8,32}$)/.test(text))
     return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';
-  return `${WRITTEN_LATER} A request to no route of the gateway (404) or with a wrong method (405) is no call, and leaves no record.`;
+  return `${WRITTEN_LATER} A call of a process that has died appears within four minutes. A request to no route of the gateway (404) or with a wrong method (405) is no call, and leaves no record.`;
 }

@@ -196,6 +196,7 @@ const MEANINGS: readonly (readonly [codes: RegExp, words: string])[] = [
   [/^28|^ER_ACCESS_DENIED/, "the user or the password is wrong"],
   [/^ECONNREFUSED/, "nobody answers at its address"],
   [/^ENOTFOUND/, "the name of its host is unknown"],
+  [/^55000/, "the database takes no connections"],
   [/^25006|READ_?ONLY|^ER_OPTION_PREVENTS/, "the database is read-only"],
   [/^53100|^ER_DISK_FULL|^ER_RECORD_FILE_FULL|^MISCONF/, "its disk is full"],
   [/^OOM/, "its memory is full"],

@@ -7,7 +7,7 @@ export const SILENT = "the server does not answer";
  * The codes of PostgreSQL for a server that starts or ends, cannot be reached by its pooler (class 08), has no connection, memory or disk left
  * (class 53), or is read-only, as a primary is after a failover.
  */
-const AWAY_STATES = /^(?:08|53)[0-9A-Z]{3}$|^(?:25006|25P03|57P0[1235])$/;
+const AWAY_STATES = /^(?:08|53)[0-9A-Z]{3}$|^(?:25006|25P03|55000|57P0[1235])$/;
 
 /** The same of MySQL, and of the packages for SQLite. */
 const AWAY_CODES: ReadonlySet<string> = new Set([

@@ -2228,7 +2228,7 @@ describe("polygate usage and why", () => {
     expect((await run("why", "9c3")).stderr).toContain("9c3 is recorded. Give at least 8 digits of the id.");
     for (const name of ["req_12345678", "12345678"])
       expect((await run("why", name)).stderr).toMatch(
-        /Calls are written a second after their end, .* A request to no route of the gateway \(404\) or with a wrong method \(405\) is no call/,
+        /Calls are written a second after their end, .* A call of a process that has died appears within four minutes\. A request to no route of the gateway \(404\) or with a wrong method \(405\) is no call/,
       );
   });
 

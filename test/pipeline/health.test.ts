@@ -234,6 +234,24 @@ describe("a gateway", () => {
     expect(await check()).toEqual([true, undefined, 2]);
   });
 
+  it("is not ready once the limiter, which writes first, has failed, and the store takes no writes", async () => {
+    let isFull = false;
+    const full = () => (isFull ? Promise.reject(new Error("READONLY")) : Promise.resolve());
+    const { gateway, send, clock } = opened({
+      around: () => ({ recall: full }),
+      rateLimiter: {
+        begin: () => full().then(() => ({ limits: [] })),
+        take: async () => ({ limits: [] }),
+        end: async () => {},
+      },
+    });
+    expect((await gateway.health()).ready).toBe(true);
+    isFull = true;
+    expect((await send()).status).toBe(503);
+    await clock.advance(1_000);
+    expect((await gateway.health()).ready).toBe(false);
+  });
+
   it("is not ready while a database takes no writes, also behind borrowed units", async () => {
     const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const common = { backend: speaking(WORD), onFailure: () => {} };
