@@ -373,6 +373,7 @@ describe("a relay before an upstream over a WebSocket", () => {
       const response = { ...answer, service_tier: "priority", output: [found, ...(output as JsonObject[])] };
       const events = [
         { type: "response.created", response: { ...response, status: "in_progress", output: [], usage: null } },
+        { type: "response.output_item.added", output_index: 0, item: { ...found, status: "in_progress" } },
         { type: "response.output_item.done", output_index: 0, item: found },
         { type: "response.completed", response },
       ];
