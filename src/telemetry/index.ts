@@ -69,7 +69,7 @@ const VERSION = "0.1.0";
 /**
  * Returns an observer that makes traces and metrics by OpenTelemetry's conventions for generative AI: a span for each call with a child
  * span for each upstream request of a relay, and metrics of calls, tokens, holds and limits. Spans and metrics contain no prompts, answers
- * or api keys. Pass the observer to the gateway, and also to `route` to watch its circuit breakers.
+ * or api keys. Pass the observer to the gateway: the metrics then have the circuit breakers of its routes, too.
  *
  * Register the SDK first. Errors of its tracer or meter do not affect calls.
  *

@@ -55,7 +55,10 @@ export interface RouteOptions {
   readonly retry?: Partial<RetryOptions>;
   /** Overrides of `DEFAULT_BREAKER`. Each upstream has a circuit breaker of its own. */
   readonly breaker?: Partial<BreakerOptions>;
-  /** Receives the state of each circuit breaker. Pass the gateway's own observer to add the states to its metrics. Default: none. */
+  /**
+   * Receives the state of each circuit breaker. Set this option only for another observer than the gateway's own, which reads the states
+   * from the `status` of the gateway's `backend`. Default: none.
+   */
   readonly observer?: Pick<Observer, "watchBreakers">;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
