@@ -518,7 +518,8 @@ async function notesOfTiers(
   const isRefused = (name: string): boolean =>
     failed.some(({ errorMessage }) => errorMessage?.includes(`names the rate tier ${JSON.stringify(name)},`));
   const known = [...new Set(named)].filter((name) => !isRefused(name));
-  const consequence = "A gateway without this tier refuses the calls of the key.";
+  const consequence =
+    "A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.";
   const factOf = (tier: string): string => {
     if (isRefused(tier)) return `A gateway has refused calls of the tier ${oneLine(tier)}.`;
     if (known.length === 0) return unchecked(`the tier ${oneLine(tier)}`, calls, "of a key with a tier ");

@@ -79,8 +79,9 @@ export interface FlexibleRateLimiterOptions extends RateTier {
    */
   readonly tiers?: Readonly<Record<string, RateTier>>;
   /**
-   * Returns the tier of a key; undefined for a key without a tier. If there is no such tier, the key's calls are refused as `misconfigured`,
-   * so that a wrong name does not remove the limits of a key. Default: the entry `tier` of the key's metadata.
+   * Returns the tier of a key; undefined for a key without a tier. If `tiers` lacks this tier, the key's calls are refused as
+   * `misconfigured`, so that a wrong name does not remove the limits of a key. Without the option `tiers`, all keys have the same limits, and
+   * this function is not called. Default: the entry `tier` of the key's metadata.
    */
   readonly tierOf?: (key: ApiKey) => string | undefined;
   /** Returns the group of a key; undefined for a key without a group. Default: the entry `group` of the key's metadata. */

@@ -281,7 +281,7 @@ describe("polygate keys", () => {
     await polygate(["keys", "migrate"], env);
     const note = "A gateway reads the metadata tier and group by itself, not teir. Did you mean tier?\n";
     const untold =
-      "Nothing tells yet whether a gateway has the tier gold: no call of a key with a tier was answered. A gateway without this tier refuses the calls of the key.\n";
+      "Nothing tells yet whether a gateway has the tier gold: no call of a key with a tier was answered. A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.\n";
     const create = ["create", "--granted", "1", "--id"];
     for (const [args, stderr] of [
       [[...create, "a", "--metadata", "teir=gold"], note],
@@ -340,7 +340,8 @@ describe("polygate keys", () => {
     expect(await noted("update", "a", "--models", "*")).toBe("");
     expect(await create("--models", "claude-sonet", "--json")).toBe("");
     expect(await create("--metadata", "tier=gold")).toBe("");
-    const consequence = "Did you mean gold? A gateway without this tier refuses the calls of the key.\n";
+    const consequence =
+      "Did you mean gold? A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.\n";
     const refused = `A gateway has refused calls of the tier golld. ${consequence}`;
     const unknown = `No call of a key with the tier gould was answered, only of gold. ${consequence}`;
     expect(await create("--metadata", "tier=golld")).toBe(refused);
@@ -354,7 +355,7 @@ describe("polygate keys", () => {
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "untold-names.db")}`, POLYGATE_CURRENCY: "usd" };
     await polygate(["keys", "migrate"], env);
     const tier =
-      "Nothing tells yet whether a gateway has the tier golld: no call of a key with a tier was answered. A gateway without this tier refuses the calls of the key.";
+      "Nothing tells yet whether a gateway has the tier golld: no call of a key with a tier was answered. A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.";
     const names = ["--models", "smal", "--metadata", "tier=golld"];
     expect((await polygate(["keys", "create", "--id", "a", "--granted", "1", ...names], env)).stderr).toBe(
       `${tier}\n${untoldWords("model smal")}\n`,
