@@ -1,4 +1,7 @@
 // company-fastify.ts
+import { createHash, timingSafeEqual } from "node:crypto";
+import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
+import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import fastify from "fastify";
 import { createGateway, flexibleRateLimiter, wrongAddress } from "polygate";
 import { adminHandler } from "polygate/admin/http";
@@ -8,6 +11,7 @@ import { route } from "polygate/backends/route";
 import { toNodeHandler } from "polygate/node";
 import { priceTable } from "polygate/prices";
 import { openStores } from "polygate/stores";
+import { budgetMetrics, openTelemetry } from "polygate/telemetry";
 
 const { FIRST_URL = "https://api.openai.com/v1", SECOND_URL = "https://api.anthropic.com/v1", ...env } = process.env;
 const first = relay({ name: "first", format: "chat-completions", baseUrl: FIRST_URL, apiKey: env["FIRST_KEY"] });
@@ -20,17 +24,29 @@ const stores = await openStores(env["POLYGATE_STORE"] ?? "postgres://127.0.0.1/g
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
 });
 const rateLimiter = flexibleRateLimiter({ perKey: { requests: [stores.counter(20, 60)] } });
-const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, onCall: stores.recorder() });
+const exporter = new PrometheusExporter({ preventServerStart: true });
+const meterProvider = new MeterProvider({ readers: [exporter] });
+const stopMetrics = budgetMetrics(meterProvider.getMeter("company"), stores.ports.quotas, { currency: "usd" });
+const observer = openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] });
+const onCall = stores.recorder();
+const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, observer, onCall });
 
-/** Returns the user of a session. Put your own login in its place. */
-const userOf = (cookie: string | null) =>
-  env["ADMIN_SESSION"] && cookie === `session=${env["ADMIN_SESSION"]}` ? { name: "ann" } : undefined;
+const { ADMIN_PASSWORD = "" } = env;
+const digestOf = (text: string) => createHash("sha256").update(text).digest();
+/** Lets `ann` in with the password. Put the sessions of your own login in its place. */
+function userOf(authorization: string | null) {
+  const login = Buffer.from(/^Basic (.+)$/i.exec(authorization ?? "")?.[1] ?? "", "base64").toString();
+  const isAnn = timingSafeEqual(digestOf(login), digestOf(`ann:${ADMIN_PASSWORD}`));
+  return isAnn && ADMIN_PASSWORD !== "" ? { name: "ann" } : undefined;
+}
+const askForPassword = () =>
+  new Response("Log in.", { status: 401, headers: { "www-authenticate": 'Basic realm="admin", charset="UTF-8"' } });
 const admin = adminHandler(stores.ports.quotas, {
-  authorize: ({ headers }) => userOf(headers.get("cookie")),
+  authorize: ({ headers }) => userOf(headers.get("authorization")) ?? askForPassword(),
   gateway, // For its running calls and its health.
   calls: stores.calls,
   audit: stores.auditLog,
-  page: adminPage({ loginUrl: "/login" }),
+  page: adminPage(),
 });
 
 const app = fastify();
@@ -41,6 +57,10 @@ app.addHook("onRequest", ({ raw }, reply, done) => {
   // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
   ai(raw, reply.raw, (error) => (error ? done(error) : adminOfKeys(raw, reply.raw, done)));
+});
+app.get("/metrics", (request, reply) => {
+  reply.hijack();
+  exporter.getMetricsRequestHandler(request.raw, reply.raw);
 });
 app.get("/healthz", () => ({ ok: true }));
 app.get("/readyz", async (_request, reply) => {
@@ -55,8 +75,13 @@ process.once("SIGTERM", async () => {
   await gateway.close({ deadlineMs: 10_000 });
   await app.close();
   await backend.close();
+  stopMetrics();
   await stores.close();
 });
-const address = await app.listen({ host: env["HOST"] || "127.0.0.1", port: Number(env["PORT"] || 3000) });
+const listening = app.listen({ host: env["HOST"] || "127.0.0.1", port: Number(env["PORT"] || 3000) });
+const address = await listening.catch((error: Error) => {
+  console.error(`HOST or PORT cannot be used: ${error.message}`);
+  process.exit(1);
+});
 console.log(`The gateway is at ${address}/ai`);
 for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);

@@ -3,7 +3,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter } from "node:path";
@@ -665,19 +665,25 @@ describe("the whole gateway", () => {
     await run("oxfmt", ["--check", "--config", `${ROOT}.oxfmtrc.json`, "company.ts"], inFolder());
   });
 
-  it("says in a line that another server has its port", async () => {
-    const taken = createServer();
-    await once(taken.listen(0, "127.0.0.1"), "listening");
-    const { port } = taken.address() as AddressInfo;
-    const url = `http://127.0.0.1:${port}/v1`;
-    const env = { PORT: String(port), HOST: "", POLYGATE_STORE: "sqlite::memory:", FIRST_URL: url, SECOND_URL: url };
-    const ended = run(process.execPath, ["company.ts"], inFolder(env));
-    const { stdout, stderr } = await ended.catch((error: { stdout: string; stderr: string }) => error);
-    expect(stdout + stderr).toMatch(
-      /^.+ cannot be used: listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
-    );
-    taken.close();
-  });
+  it.each(["company.ts", "company-fastify.ts"])(
+    "says in a line that another server has the port of %s",
+    async (file) => {
+      const taken = createServer();
+      await once(taken.listen(0, "127.0.0.1"), "listening");
+      const { port } = taken.address() as AddressInfo;
+      const url = `http://127.0.0.1:${port}/v1`;
+      const env = { PORT: String(port), HOST: "", POLYGATE_STORE: "sqlite::memory:", FIRST_URL: url, SECOND_URL: url };
+      const ended = run(process.execPath, [file], inFolder(env)).then((output) => ({ code: 0, ...output }));
+      const { code, stdout, stderr } = await ended.catch(
+        (error: { code: number; stdout: string; stderr: string }) => error,
+      );
+      expect(code).toBe(1);
+      expect(stdout + stderr).toMatch(
+        /^.+ cannot be used: listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
+      );
+      taken.close();
+    },
+  );
 
   it("takes the admin by the two lines of the page, which leads a browser to the login and back to its report, and to no other site", async () => {
     const env = {
@@ -770,7 +776,7 @@ describe("the whole gateway in Fastify", () => {
     await inDollars("budgets update team-b --amount 0 --yes", store);
     const { upstream, url } = await startUpstream("Hello from the second one.");
     const upstreams = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
-    const env = { ...upstreams, POLYGATE_STORE: store, ADMIN_SESSION: "a-long-secret", HOST: "", PORT: "" };
+    const env = { ...upstreams, POLYGATE_STORE: store, ADMIN_PASSWORD: "a long secret", HOST: "", PORT: "" };
     const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company-fastify.ts");
     const site = `http://127.0.0.1:${port}`;
     try {
@@ -784,18 +790,26 @@ describe("the whole gateway in Fastify", () => {
       await expect(ask(cleo)).rejects.toThrow(
         /^429 The quota of the budget "team-b" of this API key is used up\. The budget begins anew at 20/,
       );
-      expect((await fetch(`${site}/admin/budgets`)).status).toBe(401);
-      const headers = { accept: "text/html" };
-      const login = await fetch(`${site}/admin/`, { headers, redirect: "manual" });
-      expect(login.headers.get("location")).toMatch(/^\/login\?next=/);
-      const budgets = await fetch(`${site}/admin/budgets`, { headers: { cookie: "session=a-long-secret" } });
-      expect(await budgets.json()).toMatchObject({
+      const browse = (path: string, login?: string): Promise<Response> =>
+        fetch(`${site}/admin${path}`, {
+          redirect: "manual",
+          headers: { accept: "text/html", ...(login && { authorization: `Basic ${btoa(login)}` }) },
+        });
+      const asked = await browse("/");
+      expect([asked.status, asked.headers.get("www-authenticate")]).toEqual([401, expect.stringMatching(/^Basic /)]);
+      for (const login of ["ann:wrong", "ann:", "bob:a long secret", "a long secret"])
+        expect((await browse("/budgets", login)).status).toBe(401);
+      expect(await (await browse("/me", "ann:a long secret")).json()).toMatchObject({ live: true, health: true });
+      expect(await (await browse("/budgets", "ann:a long secret")).json()).toMatchObject({
         data: [
           { id: "team-a", spent: 11 * 1 + 3 * 5 },
           { id: "team-b", available: 0 },
         ],
       });
       expect((await fetch(`${site}/readyz`)).status).toBe(200);
+      const series = await (await fetch(`${site}/metrics`)).text();
+      expect(series).toMatch(/^polygate_spend_total\{(?=.*polygate_key="anna").*polygate_budget="team-a".*\} \d/m);
+      expect(series).toMatch(/^polygate_breaker_state\{.*polygate_breaker_upstream="second".*\} \d/m);
       expect(await (await fetch(`${site}/v1/models`)).text()).toContain("no route GET /v1/models");
     } finally {
       child.kill("SIGTERM");
@@ -805,6 +819,35 @@ describe("the whole gateway in Fastify", () => {
       await remove();
     }
   });
+});
+
+it("report.sh writes a report, and none where the store is away", async () => {
+  const { code = "" } = blocks.find(({ code }) => code.startsWith("# /srv/gateway/report.sh")) ?? {};
+  const home = `${folder}/report`;
+  await mkdir(home);
+  const report = (store: string): Promise<number> =>
+    run(
+      "sh",
+      [
+        "-c",
+        code
+          .replace("cd /srv/gateway", `cd "${home}"`)
+          .replace(/(?<=_STORE=)\S+/, store)
+          .replace("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`),
+      ],
+      inFolder(),
+    ).then(
+      () => 0,
+      (error: { code: number }) => error.code,
+    );
+  const written = async (): Promise<string[]> => (await readdir(home)).filter((name) => name.endsWith(".csv"));
+  expect(await report("postgres://127.0.0.1:1/gateway")).toBe(1);
+  expect(await written()).toEqual([]);
+  await run(process.execPath, [`${ROOT}src/cli.ts`, "keys", "migrate", "--store", `sqlite:${home}/a.db`], inFolder());
+  expect(await report("sqlite:a.db")).toBe(0);
+  const [file = ""] = await written();
+  expect(file).toMatch(/^team-spend-\d{4}-\d\d\.csv$/);
+  expect(await readFile(`${home}/${file}`, "utf8")).toContain("Budget name");
 });
 
 it.skipIf(!databases.some(({ name, available }) => name === "PostgreSQL" && available))(
