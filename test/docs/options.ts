@@ -4,7 +4,15 @@
  */
 
 import { readFileSync } from "node:fs";
-import { type Comment, type DeclarationReflection, type ProjectReflection, ReflectionKind } from "typedoc";
+import {
+  type Comment,
+  type DeclarationReflection,
+  type ProjectReflection,
+  ReferenceReflection,
+  ReferenceType,
+  type Reflection,
+  ReflectionKind,
+} from "typedoc";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
@@ -201,6 +209,39 @@ const RETURNED: readonly string[] = [
   "UsageReport",
 ];
 
+/**
+ * The types that the reference tells of in their comment alone: objects of other products, of which the types list what polygate uses, and
+ * values that go from one function of the package to the next.
+ */
+const OPAQUE: ReadonlySet<string> = new Set([
+  "AiSdkChatModel",
+  "AiSdkEmbeddingModel",
+  "AiSdkImageModel",
+  "AzureCredential",
+  "BunServer",
+  "BunWebSocketHandler",
+  "ChatVerbs",
+  "CoreRoutes",
+  "DuringCode",
+  "EmbeddingVerbs",
+  "Format",
+  "FormatModule",
+  "GatewayFeature",
+  "GatewayFormat",
+  "GoogleClient",
+  "ImageStorage",
+  "ImageVerbs",
+  "KindModule",
+  "KoaContext",
+  "NodePostgresPool",
+  "OpenApiDocument",
+  "RedisClient",
+  "RelayFeature",
+  "ResponseStorage",
+  "SocketHandler",
+  "UpstreamFormat",
+]);
+
 /** The source files whose types are all described: the requests that backends get, and their events. */
 const MODEL = /\/src\/model\/[^/]+$/;
 
@@ -295,9 +336,10 @@ export async function referencePages(
   { children = [] }: ProjectReflection,
   shapesOf: ShapesOf,
 ): Promise<ReadonlyMap<string, string>> {
+  const reached = reachedFrom(children, shapesOf);
   const described = children
     .toSorted(byName)
-    .flatMap((entry) => groupsOf(entry, shapesOf))
+    .flatMap((entry) => groupsOf(entry, shapesOf, reached))
     .filter(({ values, types, others }) => values.length + types.length + others.length > 0);
   const places = new Map(
     described.flatMap(({ values, own }) => values.map((value) => [value, own.get(value.name)] as const)),
@@ -341,6 +383,8 @@ interface Group {
   readonly shapeOf: (name: string) => Shape;
   /** The addresses of the names that the entry has itself. */
   readonly own: Addresses;
+  /** The described values and types of all entries. */
+  readonly reached: ReadonlySet<Reflection>;
 }
 
 /** The kinds of values, in the order of a page. */
@@ -352,20 +396,89 @@ const KINDS = [
 
 const VALUES = ReflectionKind.Function | ReflectionKind.Class | ReflectionKind.Variable;
 
+const TYPES = ReflectionKind.Interface | ReflectionKind.TypeAlias;
+
+/** Returns the values and the types that the reference describes: the types above, and those that stand in a described name. */
+function reachedFrom(entries: readonly DeclarationReflection[], shapesOf: ShapesOf): ReadonlySet<Reflection> {
+  const described = entries.flatMap(({ name: entry, children = [] }) => {
+    const bare = shapesOf(entry, () => false);
+    return children.filter(
+      (one) => one.kind & VALUES || isDescribed(one) || (entry === "polygate" && MODEL.test(bare(one.name).file)),
+    );
+  });
+  const exported = new Set<Reflection>(
+    entries.flatMap(({ children = [] }) => children.filter(({ kind }) => kind & TYPES)),
+  );
+  const reached = new Set<Reflection>(described);
+  // A set goes on with what is added to it.
+  for (const one of reached) {
+    if (OPAQUE.has(one.name)) continue;
+    const references = referencesIn(one);
+    // TypeDoc writes some types without their names. These are found in the lines of code.
+    const unnamed = namesIn(one, shapesOf).flatMap((name) =>
+      references.some((other) => other.name === name) ? [] : (one.parent?.getChildByName([name]) ?? []),
+    );
+    const found = [...references.flatMap(({ reflection }) => reflection ?? []), ...unnamed];
+    for (const type of found.map(targetOf)) if (exported.has(type)) reached.add(type);
+  }
+  return reached;
+}
+
+const targetOf = (one: Reflection): Reflection =>
+  one instanceof ReferenceReflection ? one.getTargetReflectionDeep() : one;
+
+/** Returns the names in the lines of code of a name. */
+function namesIn({ name, parent }: Reflection, shapesOf: ShapesOf): string[] {
+  const { signatures, fields, alias = "", members } = shapesOf(parent?.name ?? "", () => false)(name);
+  const codes = [
+    ...signatures,
+    ...fields.values(),
+    alias,
+    ...members.flatMap((one) => one.fields.map(({ code }) => code)),
+  ];
+  return codes.flatMap(typesIn);
+}
+
+/** Returns the names of types in a line of code. */
+const typesIn = (code: string): string[] => code.replaceAll(/"[^"]*"/g, "").match(/(?<![.\w])[A-Z]\w*/g) ?? [];
+
+/** The members of TypeDoc's objects that lead out of a name. */
+const OUTWARD = new Set([
+  "parent",
+  "project",
+  "_project",
+  "comment",
+  "extendedBy",
+  "implementedBy",
+  "implementedTypes",
+  "implementationOf",
+  "inheritedFrom",
+  "overwrites",
+]);
+
+/** Returns the names of types that stand in a name: in its signatures, its fields and what it extends. */
+function referencesIn(value: unknown): readonly ReferenceType[] {
+  if (Array.isArray(value)) return value.flatMap(referencesIn);
+  if (typeof value !== "object" || value === null) return [];
+  const inner = Object.entries(value).flatMap(([name, one]) => (OUTWARD.has(name) ? [] : referencesIn(one)));
+  return value instanceof ReferenceType ? [value, ...inner] : inner;
+}
+
 /** Returns the groups of an entry's names: those of each part, and the others. */
-function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesOf: ShapesOf): readonly Group[] {
+function groupsOf(
+  { name: entry, children = [] }: DeclarationReflection,
+  shapesOf: ShapesOf,
+  reached: ReadonlySet<Reflection>,
+): readonly Group[] {
   const file = entry.replaceAll("/", "-");
-  const kinds = ReflectionKind.Interface | ReflectionKind.TypeAlias;
-  const types = children.filter(({ kind }) => kind & kinds).toSorted(byUse);
+  const types = children.filter(({ kind }) => kind & TYPES).toSorted(byUse);
   const values = children.filter(({ kind }) => kind & VALUES).toSorted(byUse);
   const others = children
     .flatMap((child) => (child.isReference() ? (child.getTargetReflectionDeep() as DeclarationReflection) : []))
     .filter(({ kind }) => kind & VALUES)
     .toSorted(byUse);
   const bare = shapesOf(entry, () => false);
-  const described = types.filter(
-    (type) => isDescribed(type) || (entry === "polygate" && MODEL.test(bare(type.name).file)),
-  );
+  const described = types.filter((type) => reached.has(type));
   const partOf = ({ name }: DeclarationReflection) =>
     entry === "polygate" ? PARTS.find(({ sources }) => sources.test(bare(name).file)) : undefined;
   const pages = [undefined, ...PARTS].map((part) => ({
@@ -385,7 +498,7 @@ function groupsOf({ name: entry, children = [] }: DeclarationReflection, shapesO
     ),
   ]);
   const shapeOf = shapesOf(entry, (name) => own.get(name) !== undefined);
-  return pages.map((page) => ({ ...page, shapeOf, own }));
+  return pages.map((page) => ({ ...page, shapeOf, own, reached }));
 }
 
 /** The pages that are no entries of the package. */
@@ -481,9 +594,11 @@ function summaryOf({ comment, signatures, type, children = [] }: DeclarationRefl
 }
 
 const isDescribed = ({ kind, name }: DeclarationReflection): boolean =>
-  RECORDS.includes(name) ||
-  RETURNED.includes(name) ||
-  (kind === ReflectionKind.Interface && /(?:Options|Limits|Timeouts)$/.test(name));
+  isListed(name) && (kind === ReflectionKind.Interface || !OPTIONS.test(name) || RECORDS.includes(name));
+
+const isListed = (name: string): boolean => RECORDS.includes(name) || RETURNED.includes(name) || OPTIONS.test(name);
+
+const OPTIONS = /(?:Options|Limits|Timeouts)$/;
 
 /** Writes a list without a comma before `and`. */
 const LIST = new Intl.ListFormat("en-GB");
@@ -527,34 +642,44 @@ function pageOf(
   addresses: Addresses,
   places: ReadonlyMap<DeclarationReflection, string | undefined>,
 ): string {
-  const { file, title, purpose, values, others, types, shapeOf } = group;
+  const { file, title, purpose, values, others, types, shapeOf, reached } = group;
   const note = "A field or a parameter with a `?` may be left out. The types are written without `readonly`.";
-  const functions = values.flatMap((value) => valueOf(value, shapeOf(value.name), linker(file, value.name, addresses)));
+  const functions = values.flatMap((value) =>
+    valueOf(value, shapeOf(value.name), linker(file, value, addresses, reached)),
+  );
   const sections = types.flatMap((type) => {
     const shape = shapeOf(type.name);
-    const linked = linker(file, type.name, addresses);
+    const linked = linker(file, type, addresses, reached);
+    // A type that a function returns has its own fields alone, and so does one that only stands in other types.
+    const extended = (type.extendedTypes ?? []).filter(
+      (one) =>
+        RETURNED.includes(type.name) ||
+        (!isListed(type.name) && one instanceof ReferenceType && one.reflection && reached.has(one.reflection)),
+    );
+    const inherited = new Set(extended.map((one) => withoutArguments(one.toString())));
     // A method such as `[Symbol.asyncDispose]` is called by the language.
     const children = (type.children ?? []).filter(
-      ({ name, inheritedFrom }) => !name.startsWith("[") && !(inheritedFrom && RETURNED.includes(type.name)),
+      ({ name, inheritedFrom }) =>
+        !name.startsWith("[") &&
+        !(inheritedFrom && (RETURNED.includes(type.name) || inherited.has(ownerOf(inheritedFrom)))),
     );
-    const extended = RETURNED.includes(type.name)
-      ? (type.extendedTypes ?? []).map((one) => linked(withoutArguments(one.toString())))
-      : [];
     const parents = (type.extendedTypes ?? []).map((one) => withoutArguments(one.toString()));
     const isMember = children.some(({ name }) => name === "type");
     const fields = children.toSorted(
       (one, other) => (isMember ? byRank(one, other) : 0) || needOf(one, parents) - needOf(other, parents),
     );
     const comment = blocksOf(type.comment);
+    if (OPAQUE.has(type.name)) return [`## ${headingOf(type, group)}`, comment];
     return [
       `## ${headingOf(type, group)}`,
       comment,
-      extended.length > 0 ? wrapped(`Has all of ${LIST.format(extended)}.`) : "",
+      inherited.size > 0 ? wrapped(`Has all of ${LIST.format(Array.from(inherited, linked))}.`) : "",
       fields
         .map((field) => fieldOf(type.name, field, shape, linked))
         .join("\n")
         .trimEnd(),
       aliasOf(shape, comment, linked),
+      localsOf(shape, linked),
     ];
   });
   const also = others.map((other) => `[\`${other.name}\`](${places.get(other)})`);
@@ -564,7 +689,7 @@ function pageOf(
 }
 
 /** Writes a function, a class or a constant: its signatures, its comment, its parameters, its fields, and the errors that it throws. */
-function valueOf(value: DeclarationReflection, shape: Shape, linked: (code: string) => string): string[] {
+function valueOf(value: DeclarationReflection, shape: Shape, linked: Linked): string[] {
   const { name, kind, comment, children = [], type } = value;
   const constructors = children.flatMap((child) =>
     child.kind === ReflectionKind.Constructor ? (child.signatures ?? []) : [],
@@ -594,6 +719,7 @@ function valueOf(value: DeclarationReflection, shape: Shape, linked: (code: stri
     parameters.map((one) => wrapped(`- \`${one.name}\`: ${paragraphsOf(one.comment).join(" ")}`, "  ")).join("\n"),
     fields.map((field) => fieldOf(name, field, shape, linked)).join("\n"),
     wrapped([...returned, ...told("throws").map((text) => `Throws ${text}`)].join(" ")),
+    localsOf(shape, linked),
   ];
 }
 
@@ -606,23 +732,60 @@ const byRank = (one: DeclarationReflection, other: DeclarationReflection): numbe
 const rankOf = ({ name, inheritedFrom }: DeclarationReflection): number =>
   name === "type" ? 0 : inheritedFrom ? 2 : 1;
 
+/** Returns the name of the type that a field is inherited from. */
+const ownerOf = ({ name }: ReferenceType): string => name.split(".")[0] ?? "";
+
 /** Ranks required fields before others, and then those of the first parent before those of the next. */
 function needOf({ flags, inheritedFrom }: DeclarationReflection, parents: readonly string[]): number {
-  const parent = parents.indexOf(inheritedFrom?.name.split(".")[0] ?? "");
+  const parent = parents.indexOf(inheritedFrom ? ownerOf(inheritedFrom) : "");
   return (flags.isOptional ? parents.length + 1 : 0) + parent + 1;
 }
 
+/** A function that writes code with links to the entries of the types in it. */
+interface Linked {
+  (code: string): string;
+  /** The names of types without an entry in the code so far. */
+  readonly unlinked: ReadonlySet<string>;
+}
+
 /** Returns a function that writes code with links to the entries of the other types in it. */
-function linker(file: string, owner: string, addresses: Addresses): (code: string) => string {
-  return (code) => {
-    const names = new Set(code.replaceAll(/"[^"]*"/g, "").match(/\b[A-Z]\w*/g));
-    const found = Array.from(names, (name) => [name, addresses.get(name)?.replace(file, "")] as const).filter(
-      ([name, address]) => name !== owner && address !== undefined,
-    );
+function linker(
+  file: string,
+  owner: DeclarationReflection,
+  addresses: Addresses,
+  reached: ReadonlySet<Reflection>,
+): Linked {
+  // A name that means another type here, such as the `Server` of Node.
+  const foreign = new Set(
+    referencesIn(owner).flatMap(({ name, reflection }) =>
+      reflection && reached.has(targetOf(reflection)) ? [] : name,
+    ),
+  );
+  const unlinked = new Set<string>();
+  const linked = (code: string): string => {
+    const names = [...new Set(typesIn(code))].filter((name) => name !== owner.name);
+    const found = names.flatMap((name) => {
+      const address = foreign.has(name) ? undefined : addresses.get(name)?.replace(file, "");
+      if (address === undefined) unlinked.add(name);
+      return address === undefined ? [] : [[name, address] as const];
+    });
     if (found.length === 1) return `[\`${code}\`](${found[0]?.[1]})`;
     const links = found.map(([name, address]) => `[${name}](${address})`).join(", ");
     return links === "" ? `\`${code}\`` : `\`${code}\` (${links})`;
   };
+  return Object.assign(linked, { unlinked });
+}
+
+/** Tells of the types in a section that no entry exports. */
+function localsOf({ local }: Shape, linked: Linked): string {
+  const told: string[] = [];
+  // The code of such a type may name others, with which the set goes on.
+  for (const name of linked.unlinked) {
+    const { comment = "", code } = local(name) ?? {};
+    const text = [comment, code === undefined ? "" : linked(code)].filter((one) => one !== "").join(" ");
+    if (text !== "") told.push(wrapped(`\`${name}\`: ${text}`));
+  }
+  return told.join("\n\n");
 }
 
 function fieldOf(
@@ -638,7 +801,7 @@ function fieldOf(
   const bare = `${name}${flags.isOptional ? "?" : ""}`;
   const code = fields.get(name) ?? bare;
   // The names and types of the model say most, and the comment of a class tells of its fields.
-  const isTold = field.parent?.kind === ReflectionKind.Class || MODEL.test(file);
+  const isTold = field.parent?.kind === ReflectionKind.Class || MODEL.test(file) || !isListed(owner);
   if (begin === "" && !(isTold && code !== bare)) undocumented.push(`${owner}.${name}`);
   const amount = (DEFAULTS[owner] as Readonly<Record<string, unknown>> | undefined)?.[name];
   const ending = typeof amount === "number" && !/\bDefault: /.test(text) ? ` Default: ${amountOf(name, amount)}.` : "";
@@ -662,6 +825,12 @@ function aliasOf({ alias, members }: Shape, comment: string, linked: (code: stri
   if (isOfWords && !hasOthers && words.length > 0 && words.every((word) => comment.includes(`\`${word}\``))) return "";
   if (alias !== undefined) return wrapped(linked(alias));
   if (isOfWords && words.every((word) => word.startsWith('"'))) return wrapped(words.map(linked).join(", "));
+  const [only] = members;
+  // The fields of an object that is made from another type.
+  if (only && members.length === 1 && only.names.length === 0 && !only.isShared)
+    return only.fields
+      .map((field) => wrapped(`- ${linked(field.code)}${field.comment && `: ${field.comment}`}`, "  "))
+      .join("\n");
   const told = new Set<string>();
   return members.map((member) => memberOf(member, linked, told)).join("\n");
 }
@@ -679,7 +848,7 @@ function memberOf(
   for (const note of notes) told.add(note);
   const head = isShared ? "each member" : names.map(linked).join(" or ");
   const text = [...(comment ? [comment] : []), ...notes].join(" ");
-  return wrapped(`- ${head}${codes && ": "}${codes}${text && (codes ? ". " : ": ")}${text}`, "  ");
+  return wrapped(`- ${head}${head && codes && ": "}${codes}${text && (codes ? ". " : ": ")}${text}`, "  ");
 }
 
 /** Returns the paragraphs of a comment and the items of its lists, each in one line, without its examples. */

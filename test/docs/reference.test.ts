@@ -38,6 +38,19 @@ const CLASS = 128;
 /** A name that another entry exports as well. */
 const REFERENCE = 4_194_304;
 
+/** The types of TypeScript's library, of Node and of other packages. Node has others of the library itself. */
+const FOREIGN = [
+  "AsyncIterable AsyncIterableIterator Iterable PromiseLike ReadonlyMap RequestInit",
+  "Exclude NonNullable Omit Partial Pick Readonly Record",
+  "DatabaseSync Duplex IncomingMessage ServerResponse",
+  "Attributes GoogleAuth Meter MeterProvider TextMapPropagator TracerProvider",
+  "Kysely Migration PostgresDialect RawBuilder SqliteDialect",
+].join(" ");
+/** The parameters of types. */
+const PARAMETERS = "Backend Context Count Ctx Format Has Info Model Needs Platform Req Result Row Upstream";
+/** The types of fields that only the package itself reads. */
+const INNER = "BalancedOrder CanaryOrder Hedger ShadowCopies";
+
 let folder: string;
 let modules: ReadonlyMap<string, readonly Reflection[]>;
 
@@ -99,12 +112,10 @@ it("the pages in docs/reference are those of the types: npm run docs:options wri
 });
 
 describe("the entries of docs/reference", () => {
-  const sections = new Map(
-    pages
-      .filter(({ path }) => path.startsWith(`${FOLDER}polygate`))
-      .flatMap(({ text }) => text.split(/^## /m).slice(1))
-      .map((text) => [/^\w+/.exec(text)?.[0] ?? "", text.replaceAll(/\s+/g, " ")]),
-  );
+  const texts = pages
+    .filter(({ path }) => path.startsWith(`${FOLDER}polygate`))
+    .flatMap(({ text }) => text.split(/^## /m).slice(1));
+  const sections = new Map(texts.map((text) => [/^\w+/.exec(text)?.[0] ?? "", text.replaceAll(/\s+/g, " ")]));
 
   it("are there for each type that a host's backend, hook, store or limiter needs", () => {
     const types = new Map(all().map((type) => [type.id, type]));
@@ -129,6 +140,24 @@ describe("the entries of docs/reference", () => {
     ).flat();
     expect(needed.length).toBeGreaterThan(90);
     expect(needed.filter((name) => !sections.has(name))).toEqual([]);
+  });
+
+  it("describe each type that stands in them, here or on another page", () => {
+    const described = new Set(sections.keys());
+    const known = new Set([FOREIGN, PARAMETERS, INNER].flatMap((names) => names.split(" ")));
+    const missing = texts.flatMap((text) => {
+      const [, name = ""] = /^(\w+)/.exec(text) ?? [];
+      const codes = Array.from(text.matchAll(/^(?:- )?\[?`([^`]+)`/gm), ([, code = ""]) =>
+        code.replaceAll(/"[^"]*"/g, ""),
+      );
+      const told = new Set(Array.from(text.matchAll(/^`(\w+)`:/gm), ([, one]) => one));
+      return codes
+        .flatMap((code) => code.match(/(?<![.\w])[A-Z]\w*[a-z]\w*/g) ?? [])
+        .filter((one) => !described.has(one) && !told.has(one) && !known.has(one) && !(one in globalThis))
+        .map((one) => `${name}: ${one}`);
+    });
+    expect(described.size).toBeGreaterThan(300);
+    expect([...new Set(missing)]).toEqual([]);
   });
 
   it("are there for each function, class and constant", () => {
@@ -171,6 +200,12 @@ describe("the entries of docs/reference", () => {
     ["tokenPrice", "[`tokenPrice: Price`](#price)"],
     ["refusal", "`refusal(text?: string, options?: ReplyOptions): Turn` ("],
     ["GatewayErrorCode", '`"invalid_request"`, `"malformed_body"`'],
+    ["UsageQuery", "- [`by?: UsageColumn[]`](#usagecolumn): The columns"],
+    ["UsageRow", "Has all of [`UsageSums`](#usagesums). - `budget?: string`"],
+    ["AskedRequest", "- `chat`: `number: number`, `model: string`, `prompt: string`, [`request: ChatRequest`]("],
+    ["ReplyUsage", "- `inputTokens?: number`"],
+    ["wrongAddress", "`RequestHeaders`: The headers of a request, of Fetch or of Node. `Headers | Record<"],
+    ["UpgradeHandler", "`(this: Server | void, req: IncomingMessage, socket: Duplex, head: Buffer) => void`"],
   ])("of %s has the types", (name, line) => {
     expect(sections.get(name)).toContain(line);
   });

@@ -12,6 +12,11 @@ const MOST_CHARS = 110;
 /** The most characters of a signature. A longer one is shortened. */
 const MOST_SIGNATURE_CHARS = 220;
 
+/** TypeScript's checker, with a function that its declarations leave out. */
+export interface Checker extends TypeScript.TypeChecker {
+  resolveName(name: string, place: TypeScript.Node, kind: number, isInModules: boolean): TypeScript.Symbol | undefined;
+}
+
 /** The shape of a public name. */
 export interface Shape {
   /** The source file. */
@@ -24,6 +29,15 @@ export interface Shape {
   readonly alias: string | undefined;
   /** The members of an alias that is a union of objects or of many words. */
   readonly members: readonly Member[];
+  /** Returns a type of the sources by its name in the lines of code, when no entry exports it. */
+  readonly local: (name: string) => Local | undefined;
+}
+
+/** A type that no entry exports. */
+export interface Local {
+  readonly comment: string;
+  /** The type behind an alias, or the fields; undefined for a long type. */
+  readonly code: string | undefined;
 }
 
 /** A member of a union. */
@@ -38,7 +52,7 @@ export interface Member {
 
 /** Returns a function for the shapes of the names that an entry exports. `isDescribed` tells which types have an entry of their own. */
 export function shapesOf(
-  checker: TypeScript.TypeChecker,
+  checker: Checker,
   file: TypeScript.SourceFile,
   isDescribed: (name: string) => boolean,
 ): (name: string) => Shape {
@@ -60,11 +74,27 @@ export function shapesOf(
     return {
       file: declaration.getSourceFile().fileName,
       signatures: signaturesOf(name, symbol.declarations ?? []),
-      fields: new Map(properties.map((property) => [property.name, codeOf(property)])),
+      fields: new Map(properties.map((property) => [property.name, codeOf(property, checker)])),
       alias: call ? shortEnough(formsOf(call, " => ")) : isShort ? text : undefined,
       members: node && !isShort && !call ? membersOf(node, "") : [],
+      local: (other) => localOf(other, [declaration, ...properties.flatMap(({ declarations = [] }) => declarations)]),
     };
   };
+
+  /** Returns a type of the sources by a name that one of the places has in its scope. */
+  function localOf(name: string, places: readonly TypeScript.Node[]): Local | undefined {
+    const find = (place: TypeScript.Node) => checker.resolveName(name, place, ts.SymbolFlags.Type, false);
+    const [found] = places.flatMap((place) => find(place) ?? []);
+    const symbol = found && found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found;
+    const declaration = symbol?.declarations?.find(
+      (one) => ts.isInterfaceDeclaration(one) || ts.isTypeAliasDeclaration(one),
+    );
+    if (!symbol || !declaration || declaration.getSourceFile().fileName.includes("/node_modules/")) return undefined;
+    const fields = checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol));
+    const codes = fields.map((field) => codeOf(field, checker));
+    const code = ts.isTypeAliasDeclaration(declaration) ? shortened(declaration.type.getText()) : codes.join("; ");
+    return { comment: documentationOf(symbol), code: shortEnough(code === "" ? [] : [code]) };
+  }
 
   function membersOf(node: TypeScript.TypeNode, comment: string): Member[] {
     if (ts.isParenthesizedTypeNode(node)) return membersOf(node.type, comment);
@@ -88,6 +118,9 @@ export function shapesOf(
         return [memberOf(checker.getPropertiesOfType(type), comment || documentationOf(target))];
     }
     if (ts.isLiteralTypeNode(node)) return [{ names: [shortened(node.getText())], fields: [], comment }];
+    // A text or a list has no fields of its own.
+    if (!type.isUnion() && checker.getPropertiesOfType(type).some(isOfLibrary))
+      return [{ names: [shortened(node.getText())], fields: [], comment }];
     return type.isUnion() && !ts.isIntersectionTypeNode(node)
       ? membersOfType(type)
       : [memberOf(checker.getPropertiesOfType(type), comment)];
@@ -123,18 +156,40 @@ export function shapesOf(
     shared: Pick<Member, "isShared"> = {},
   ): Member {
     const types = properties.find(({ name }) => name === "type");
+    // Of a type with parameters, the kind tells the members apart.
+    const kinds = types ? undefined : properties.find(isGeneric);
+    const kind = kinds && checker.getTypeOfSymbol(kinds);
+    if (kinds && kind?.isStringLiteral()) {
+      const own = properties.filter((property) => property !== kinds);
+      return {
+        names: [kind.value],
+        fields: own.map((property) => ({
+          code: isGeneric(property)
+            ? `${property.name}: ${checker.typeToString(checker.getTypeOfSymbol(property))}`
+            : codeOf(property, checker),
+          comment: documentationOf(property),
+        })),
+        comment,
+      };
+    }
     const declared = (types && typeOf(types)?.getText()) ?? "";
     return {
       names: Array.from(declared.matchAll(/"([^"]*)"/g), ([, word = ""]) => word),
       fields: properties
         .filter((property) => property !== types && !isNever(typeOf(property)))
         .map((property) => ({
-          code: codeOf(property),
+          code: codeOf(property, checker),
           comment: documentationOf(property),
         })),
       comment,
       ...shared,
     };
+  }
+
+  /** Tells whether a property has the type of a parameter. */
+  function isGeneric(property: TypeScript.Symbol): boolean {
+    const type = typeOf(property);
+    return type !== undefined && (checker.getTypeFromTypeNode(type).flags & ts.TypeFlags.TypeParameter) !== 0;
   }
 
   function documentationOf(symbol: TypeScript.Symbol): string {
@@ -148,7 +203,14 @@ const TYPED = /\{ type: /;
 /** Tells whether a type is made from others, such as by `Exclude`. */
 const isComputed = (node: TypeScript.TypeNode): boolean =>
   ts.isIndexedAccessTypeNode(node) ||
+  ts.isTypeOperatorNode(node) ||
+  ts.isMappedTypeNode(node) ||
+  (ts.isTypeReferenceNode(node) && /\bkeyof [A-Z]/.test(node.getText())) ||
   (ts.isTypeReferenceNode(node) && /^(?:Exclude|Extract)$/.test(node.typeName.getText()));
+
+/** Tells whether a property is one of TypeScript's library, such as the length of a list. */
+const isOfLibrary = ({ declarations = [] }: TypeScript.Symbol): boolean =>
+  declarations.some((one) => /\/lib\.[\w.]+\.d\.ts$/.test(one.getSourceFile().fileName));
 
 const isNever = (type: TypeScript.TypeNode | undefined): boolean => type?.kind === ts.SyntaxKind.NeverKeyword;
 
@@ -171,7 +233,7 @@ function definedText(type: TypeScript.TypeNode): string {
 }
 
 /** Returns a field with its type in short. A long type is left out, and of a long function first the types of what it is given. */
-function codeOf(property: TypeScript.Symbol): string {
+function codeOf(property: TypeScript.Symbol, checker: TypeScript.TypeChecker): string {
   const name = `${property.name}${property.flags & ts.SymbolFlags.Optional ? "?" : ""}`;
   const declaration = property.declarations?.find(
     (one) =>
@@ -180,7 +242,11 @@ function codeOf(property: TypeScript.Symbol): string {
       ts.isPropertySignature(one) ||
       ts.isPropertyDeclaration(one),
   );
-  if (!declaration) return name;
+  // A field of a `Record` has no declaration.
+  if (!declaration) {
+    const type = checker.typeToString(checker.getNonNullableType(checker.getTypeOfSymbol(property)));
+    return shortEnough([`${name}: ${type}`]) ?? name;
+  }
   if (ts.isMethodSignature(declaration) || ts.isMethodDeclaration(declaration)) {
     const forms = formsOf(declaration, ": ").map((form) => name + form);
     return shortEnough(forms) ?? name;

@@ -7,6 +7,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import process from "node:process";
 import { entries, ROOT } from "./entries.ts";
+import type { Checker } from "./shapes.ts";
 
 // TypeDoc needs TypeScript's API in JavaScript, which the project's own compiler does not have. Use the TypeScript of another tool.
 const holder = import.meta.resolve("@arethetypeswrong/core");
@@ -52,7 +53,7 @@ if (options !== undefined) {
     const source = `${ROOT}${entries().get(entry)}`;
     const point = points.find(({ sourceFile }) => sourceFile.fileName === source);
     if (!point) throw new Error(`${entry} has no source file.`);
-    return shapesOf(point.program.getTypeChecker(), point.sourceFile, isDescribed);
+    return shapesOf(point.program.getTypeChecker() as Checker, point.sourceFile, isDescribed);
   });
   rmSync(options, { recursive: true, force: true });
   mkdirSync(options, { recursive: true });
