@@ -118,12 +118,11 @@ export function shapesOf(
         return [memberOf(checker.getPropertiesOfType(type), comment || documentationOf(target))];
     }
     if (ts.isLiteralTypeNode(node)) return [{ names: [shortened(node.getText())], fields: [], comment }];
-    // A text or a list has no fields of its own.
-    if (!type.isUnion() && checker.getPropertiesOfType(type).some(isOfLibrary))
+    // A text, a list or a function has no fields of its own.
+    const properties = checker.getPropertiesOfType(type);
+    if (!type.isUnion() && (properties.length === 0 || properties.some(isOfLibrary)))
       return [{ names: [shortened(node.getText())], fields: [], comment }];
-    return type.isUnion() && !ts.isIntersectionTypeNode(node)
-      ? membersOfType(type)
-      : [memberOf(checker.getPropertiesOfType(type), comment)];
+    return type.isUnion() && !ts.isIntersectionTypeNode(node) ? membersOfType(type) : [memberOf(properties, comment)];
   }
 
   /** Returns the members of a computed union. Described unions, of which all members are in it, stand for their members. */
