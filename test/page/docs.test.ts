@@ -372,7 +372,7 @@ describe("the search", () => {
     ["leaked api key what to do", ["keys-and-limits/rotate-a-key"]],
     ["change the admin password", ["admin/login"]],
     ["rotate the admin login", ["admin/login"]],
-    ["monthly report for finance csv", ["usage/reports-and-bills", "usage/export-to-excel-or-another-spreadsheet"]],
+    ["monthly report for finance csv", ["usage/a-monthly-report-for-finance"]],
     ["zero downtime", ["production/rolling-deploys-and-migrations"]],
     ["zero downtime deploy", ["production/rolling-deploys-and-migrations"]],
     ["deployment", ["production/deploy"]],
@@ -555,6 +555,7 @@ describe("the search", () => {
 
   it.each([
     ["does a cancelled stream cost money", "backends/hang-ups-and-failed-calls"],
+    ["monthly report", "usage/a-monthly-report-for-finance"],
     ["which database tables does it create", "quota/sql-postgresql-mysql-sqlite"],
     ["add system prompt to every request", "hooks/before"],
     ["log format json", "options/failures"],
