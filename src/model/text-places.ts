@@ -9,7 +9,7 @@ const WIDTH = 2;
 const RUN_LENGTH = 3;
 
 /** The positions of a piece of a text. The end is the position behind the last byte or character. */
-interface Span {
+interface TextSpan {
   readonly start: number;
   readonly end: number;
 }
@@ -49,7 +49,7 @@ export class TextPlaces {
   }
 
   /** Returns the characters of a span of bytes; undefined for a span that is empty or outside of the text. */
-  charsOf(span: Partial<Span>): Span | undefined {
+  charsOf(span: Partial<TextSpan>): TextSpan | undefined {
     const { start = 0, end = 0 } = span;
     if (!(start >= 0 && start < end && start < this.#bytes)) return undefined;
     const last = Math.min(end, this.#bytes);
@@ -57,7 +57,7 @@ export class TextPlaces {
   }
 
   /** Returns the bytes of a span of characters; undefined for a span that is empty or outside of the text. */
-  bytesOf({ start, end }: Span): Span | undefined {
+  bytesOf({ start, end }: TextSpan): TextSpan | undefined {
     if (!(start >= 0 && start < end && start < this.#chars)) return undefined;
     const last = Math.min(end, this.#chars);
     return { start: this.#at(start, CHAR, false), end: this.#at(last, CHAR, true) };

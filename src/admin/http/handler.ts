@@ -60,7 +60,7 @@ import {
   withIdsMeant,
 } from "./operation.ts";
 import { OPERATIONS } from "./operations.ts";
-import { Refusal, refused, refusedForNow, tooMany } from "./refusal.ts";
+import { AdminRefusal, refused, refusedForNow, tooMany } from "./refusal.ts";
 
 /** Options of `adminHandler`. */
 export interface AdminHandlerOptions<Context = unknown> {
@@ -386,7 +386,7 @@ class Admin {
     }
   }
 
-  async #refusal(status: number, error: RangeError, desk: Desk): Promise<Refusal> {
+  async #refusal(status: number, error: RangeError, desk: Desk): Promise<AdminRefusal> {
     const code = codeOf(error);
     if (!(error instanceof RefusedUnits))
       return refused(status, await withIdsMeant(desk, error.message), status === 404 ? {} : { code });
@@ -421,7 +421,7 @@ class Admin {
         idOf: ({ made }) => made,
         endOf(error) {
           if (request.mayBeMade) return undefined;
-          if (!(error instanceof Refusal)) return { state: "failed" };
+          if (!(error instanceof AdminRefusal)) return { state: "failed" };
           return { state: "refused", reason: error.told.reason ?? error.message };
         },
       },
@@ -517,7 +517,7 @@ class Admin {
    * Tells the host of a failure, and returns the error for the user. Every request fails while a store is away or has no tables: the host hears
    * of one a minute.
    */
-  #reported(thrown: unknown): Refusal {
+  #reported(thrown: unknown): AdminRefusal {
     // The router wraps errors.
     const cause = HTTPError.isError(thrown) && thrown.unhandled ? thrown.cause : thrown;
     const now = this.#services.clock.now();
@@ -535,10 +535,10 @@ class Admin {
 }
 
 /** Returns the refusal behind an error, which the router may have wrapped. The router refuses a mount without a page by itself. */
-function refusalIn(thrown: unknown): Refusal | undefined {
+function refusalIn(thrown: unknown): AdminRefusal | undefined {
   const { cause = thrown } = Object(thrown) as { readonly cause?: unknown };
-  if (thrown instanceof Refusal) return thrown;
-  if (cause instanceof Refusal) return cause;
+  if (thrown instanceof AdminRefusal) return thrown;
+  if (cause instanceof AdminRefusal) return cause;
   return isNoRoute(thrown) ? refused(404, "There is no such route.") : undefined;
 }
 

@@ -14,7 +14,7 @@ export interface Refused {
 }
 
 /** An error with the status and the reason that the user gets. A class of the admin's own: a host may throw errors of h3 too. */
-export class Refusal extends Error {
+export class AdminRefusal extends Error {
   readonly status: number;
   readonly told: Refused;
   readonly headers: Readonly<Record<string, string>>;
@@ -33,13 +33,14 @@ export const refused = (
   message: string,
   told: Refused = {},
   headers: Readonly<Record<string, string>> = {},
-): Refusal => new Refusal(status, message, told, headers);
+): AdminRefusal => new AdminRefusal(status, message, told, headers);
 
 /** The wait that a client is told while the store is away or busy, in seconds. */
 const RETRY_AFTER = { "retry-after": "5" };
 
 /** Makes an error for a request that may succeed some seconds later. */
-export const refusedForNow = (message: string): Refusal => refused(503, message, {}, RETRY_AFTER);
+export const refusedForNow = (message: string): AdminRefusal => refused(503, message, {}, RETRY_AFTER);
 
 /** The error for a request that finds no room beside others. */
-export const tooMany = (what: string): Refusal => refusedForNow(`Too many ${what} run. Try again in some seconds.`);
+export const tooMany = (what: string): AdminRefusal =>
+  refusedForNow(`Too many ${what} run. Try again in some seconds.`);

@@ -91,12 +91,13 @@ export function annotate(notes: CandidateNotes, annotation: Annotation, sources:
   }
 }
 
-type Found = Citation & { readonly uri: string; readonly title: string };
+type TitledCitation = Citation & { readonly uri: string; readonly title: string };
 
-const isFound = (citation: Citation): citation is Found => citation.uri !== undefined && citation.title !== undefined;
+const isFound = (citation: Citation): citation is TitledCitation =>
+  citation.uri !== undefined && citation.title !== undefined;
 
 /** Adds the sources of a search. A source that is cited several times is one chunk. */
-function ground(metadata: GroundingMetadata, found: readonly Found[], sources: Map<string, number>): void {
+function ground(metadata: GroundingMetadata, found: readonly TitledCitation[], sources: Map<string, number>): void {
   const chunks = (metadata.groundingChunks ??= []);
   for (const { uri, title, start, end } of found) {
     const index = sources.get(uri) ?? chunks.push({ web: { uri, title } }) - 1;

@@ -10,7 +10,7 @@ import { TOOL_COUNTS } from "./schema.ts";
 /** The most tools of one answer that are counted, so that an upstream cannot fill the memory with their names. */
 const MAX_TOOLS = 64;
 
-type Told = Pick<Usage, "serverToolUses">;
+type ToldUses = Pick<Usage, "serverToolUses">;
 
 /** The uses of tools in one answer so far. A report has all of them, because a later report replaces an earlier one. */
 export class ToolUses {
@@ -48,7 +48,7 @@ export class ToolUses {
   }
 
   /** Returns the uses as a part of a usage; undefined when nothing has changed since the last report. */
-  report(): Told | undefined {
+  report(): ToldUses | undefined {
     if (!this.#hasChanged) return undefined;
     this.#hasChanged = false;
     return { serverToolUses: Object.fromEntries(this.#uses) };
@@ -142,7 +142,7 @@ export class GroundingUses {
   }
 
   /** As `ToolUses.report`. */
-  report(): Told | undefined {
+  report(): ToldUses | undefined {
     return this.#uses.report();
   }
 }
