@@ -64,12 +64,17 @@ const INTERNAL =
   /^src\/(?:demo|admin\/page\/app|openapi|testing\/laws|media\/extent|http\/(?:known-bodies|shared-stream))/;
 
 /** The argument with the message, where it is not the first. */
-const MESSAGE_AT: Readonly<Record<string, number>> = { GatewayError: 1, RefusedChange: 1, AggregateError: 1 };
+const MESSAGE_AT: Readonly<Record<string, number>> = {
+  GatewayError: 1,
+  AdminRefusal: 1,
+  RefusedChange: 1,
+  AggregateError: 1,
+};
 
 /** The errors of a file of a picture: the caller is told that it is broken. */
 const CAUGHT = /^src\/media\/picture/;
 
-const ERROR = /(?:Error|Mistake|Rest|Fault|Timeout|Refused|RefusedChange|BrokenJson|BeyondLimit)$/;
+const ERROR = /(?:Error|Mistake|Rest|Fault|Timeout|Refused|AdminRefusal|RefusedChange|BrokenJson|BeyondLimit)$/;
 /** What writes a line to the log or the terminal. */
 const LINE = /^(?:error|warn|emitWarning)$/;
 
@@ -114,7 +119,7 @@ const isText = (node: ts.Node): boolean =>
   is.isTemplateExpression(node) ||
   is.isConditionalExpression(node);
 
-/** Returns the text of an error, also of one that takes an object, as `HTTPError` does. */
+/** Returns the text of an error, also of one that takes an object. */
 function messageIn(argument: ts.Expression | undefined): ts.Expression | undefined {
   if (!argument || !is.isObjectLiteralExpression(argument)) return argument;
   for (const field of argument.properties) {
