@@ -206,6 +206,9 @@ const advisor = (more: object = {}): object => ({
 /** The price without the advices. */
 const free: Price = (usage, model, ...of) => (model === "large" ? 0 : dear(usage, model, ...of));
 
+const byReasoning: Price = ({ inputTokens, outputTokens, reasoningTokens }) =>
+  inputTokens + outputTokens - reasoningTokens + 3 * reasoningTokens;
+
 describe("the hold of a request with an advisor", () => {
   it.each<[what: string, body: object, advices: number, tokens: number]>([
     ["four advices where the tool names no limit", advisor(), 4, 4_096],
@@ -224,8 +227,6 @@ describe("the hold of a request with an advisor", () => {
   });
 
   it("has no more reasoning in an advice than it has output", async () => {
-    const byReasoning: Price = ({ inputTokens, outputTokens, reasoningTokens }) =>
-      inputTokens + outputTokens - reasoningTokens + 3 * reasoningTokens;
     const only: Price = (usage, model, ...of) => (model === "large" ? 0 : byReasoning(usage, model, ...of));
     const body = advisor({ max_uses: 1, max_tokens: 10 });
     const { held: own = 0 } = await holdOf(body, 1e9, only);
