@@ -56,7 +56,7 @@ export async function assertHasQuota(store: Reports, id: string, taken = 0): Pro
   assertAvailable(`key ${id}`, available ?? 0, taken);
 }
 
-/** Throws for a budget that cannot change, and for one that has fewer units available than are taken from it. */
+/** Throws if the budget cannot change, or has fewer units available than the change takes. */
 export async function assertHasUnits(store: Reports, id: string, taken = 0): Promise<void> {
   assertAvailable(`budget ${id}`, (await budgetIn(store, id)).available, taken);
 }

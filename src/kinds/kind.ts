@@ -173,7 +173,7 @@ export interface KindModule<
   readonly input?: InputCounter<Request>;
   /** Tells whether a price depends on the upstream that answers. Otherwise the backend is not asked for its upstreams. */
   isPricedByUpstream(prices: HostPrices): boolean;
-  /** Tells whether some requests may cost nothing. Missing, or undefined, where nobody knows. */
+  /** Returns true if some requests may cost nothing; undefined if the prices do not tell. A kind without this function does not know it. */
   hasFreeModels?(prices: HostPrices): boolean | undefined;
   /** Returns other names of the requested model. Default: none. */
   names?(endpoint: Needs, request: Request): ModelNames;

@@ -131,7 +131,7 @@ export function besideSteps({ steps = [], ...whole }: Usage): Usage | undefined 
     }
     if (!isTaken(writes, step.cacheWritesByTtl) || !isTaken(uses, step.serverToolUses)) return undefined;
   }
-  // A part is at most what is left of its whole.
+  // No part may be larger than the rest of its total.
   rest.cacheReadTokens = Math.min(rest.cacheReadTokens, rest.inputTokens);
   rest.cacheWriteTokens = Math.min(rest.cacheWriteTokens, rest.inputTokens - rest.cacheReadTokens);
   rest.reasoningTokens = Math.min(rest.reasoningTokens, rest.outputTokens);

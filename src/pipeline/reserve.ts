@@ -277,7 +277,7 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   return hold;
 }
 
-/** Throws `store_unavailable` for a grant that nobody has asked for: the call could cost more than its key has. */
+/** Throws `store_unavailable` for a grant outside of the requested amounts: the call could cost more than its key has. */
 function assertGrant(granted: number, { atLeast, atMost }: Amounts): void {
   if (Number.isSafeInteger(granted) && granted >= atLeast && granted <= atMost) return;
   throw toGatewayError(

@@ -96,7 +96,7 @@ function saidIn(texts: Texts): Said[] {
     for (const call of calls) {
       const at = MESSAGE_AT[name] ?? 0;
       if (is.isNewExpression(call) ? ERROR.test(name) : isLine(call, name))
-        add(messageIn(call.arguments?.[at]), name === "GatewayError" ? call.arguments?.[0] : undefined);
+        add(call.arguments?.[at], name === "GatewayError" ? call.arguments?.[0] : undefined);
       else if (isSuper(call)) call.arguments?.filter(isText).forEach((argument) => add(argument));
       else if (isOfSchema(call)) call.arguments?.forEach(addField);
     }
@@ -118,17 +118,6 @@ const isText = (node: ts.Node): boolean =>
   is.isNoSubstitutionTemplateLiteral(node) ||
   is.isTemplateExpression(node) ||
   is.isConditionalExpression(node);
-
-/** Returns the text of an error, also of one that takes an object. */
-function messageIn(argument: ts.Expression | undefined): ts.Expression | undefined {
-  if (!argument || !is.isObjectLiteralExpression(argument)) return argument;
-  for (const field of argument.properties) {
-    if (is.isPropertyAssignment(field) && nameOf(field.name)?.text === "message") return field.initializer;
-    if (is.isShorthandPropertyAssignment(field) && nameOf(field.name)?.text === "message")
-      return field.name as ts.Identifier;
-  }
-  return undefined;
-}
 
 /** Tells whether a call writes a line to the log or the terminal. */
 function isLine({ expression }: Call, name: string): boolean {

@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { changedMeanwhile } from "../../stores/ledger.ts";
-import { type Told } from "./operation.ts";
+import type { Told } from "./operation.ts";
 import { refused } from "./refusal.ts";
 
 export const tagOf = (fields: unknown): string =>

@@ -219,7 +219,7 @@ export interface WatchedRequest {
   mayBeMade: boolean;
   /** True once the client has been told that the time is over: what has not begun begins no more. */
   isOver: boolean;
-  /** Throws for a request that changes nothing, once nobody waits for its answer. */
+  /** Throws if the request changes nothing, and its client no longer waits for the answer. */
   assertAwaited(): void;
 }
 

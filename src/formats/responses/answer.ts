@@ -114,8 +114,9 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   #repeated: Record<string, unknown> | undefined;
   #tier: string | undefined;
   #message: Open<ItemOf<"message">> | undefined;
-  /** The places in the text of all messages, and the character with which the last part begins. */
+  /** The places in the text of all messages. */
   readonly #places = new TextPlaces();
+  /** The position of the first character of the last part. */
   #partStart = 0;
   #reasoning: OpenReasoning | undefined;
   /** The reasoning so far that the caller does not see. */

@@ -82,7 +82,7 @@ const KNOWN: ReadonlySet<unknown> = new Set([
   "image_generation_call",
 ]);
 
-/** The states of a tool's item that has not done what is charged. */
+/** The states of an item whose tool has not finished its work. The provider charges no use for them. */
 const UNDONE: ReadonlySet<unknown> = new Set(["in_progress", "searching", "interpreting", "incomplete", "failed"]);
 
 /**

@@ -222,7 +222,7 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
     this.#isDoubtful ||= wrong !== undefined;
   }
 
-  /** Says what is wrong with a count; undefined for one that may be true. */
+  /** Returns the fault of a count, for the host; undefined for a count that may be true. */
   #wrongIn(name: string, count: number | undefined): string | undefined {
     if (count === undefined) return noCount(name);
     const added = this.#request.inputs.length * ADDED_TOKENS;

@@ -204,7 +204,7 @@ interface Signed {
   readonly maker?: string;
 }
 
-/** The usage of the turns, of which the gateway has not closed the counts. */
+/** Adds up the usage of the turns whose counts are not final in the meter. */
 class Counted {
   #before: Partial<Usage> = {};
   #turn: Partial<Usage> = {};
