@@ -15,7 +15,9 @@ import {
 } from "../stores/durable.ts";
 import { hashOfSecret, knownKey, knownSecret, modelsOf, noSuchBudget } from "../stores/ledger.ts";
 import { changedFields, fieldsOf, masked } from "./change-log.ts";
+import { timeIn } from "./columns.ts";
 import { type KeyAdmin, newApiKey, type NewKeyTold, withoutNulls } from "./key-admin.ts";
+import { type KeyState, stateOf } from "./key-state.ts";
 import { type AdminErrorCode, codeOf } from "./refusal-codes.ts";
 import { nearestHint } from "./values.ts";
 
@@ -230,6 +232,8 @@ interface Step {
   readonly made?: { readonly id: string; readonly apiKey?: string | readonly string[] };
   /** The known key and the names of what differs, which are printed after `run`. */
   readonly changed?: { readonly id: string; readonly updated: readonly string[] };
+  /** What decides whether the key takes calls after the import. */
+  readonly rights?: Pick<KeyReport, "revoked" | "paused" | "expiresAt">;
   readonly run?: () => Promise<unknown>;
 }
 
@@ -294,10 +298,13 @@ const stepsOf = (lines: readonly KeyLine[], into: Omit<Import, "print">) =>
 async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<Import, "print">): Promise<Step> {
   const { id = newKeyId() } = key;
   const known = key.id === undefined ? undefined : await store.report(id);
+  const { paused = known?.paused ?? false, expiresAt = known?.expiresAt ?? 0 } = key;
+  const rights = { revoked: false, paused, expiresAt };
   if (known && !update) return { refusal: knownKey(id), isKnown: true };
   if (!known) {
     const added = { ...withoutNulls(key), id, apiKey: apiKey ?? newApiKey() };
     return {
+      rights,
       made: { id, ...(apiKey === undefined && { apiKey: added.apiKey }) },
       run: () => store.add(added),
     };
@@ -314,6 +321,7 @@ async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<
     throw error;
   }
   return {
+    rights,
     changed: { id, updated: [...Object.keys(changes), ...(moved === undefined ? [] : ["budget"])] },
     async run() {
       if (moved !== undefined) await store.assignBudget(id, moved);
@@ -331,6 +339,10 @@ interface PlannedLine extends Partial<Pick<WrongLine, "error" | "code">> {
   readonly action?: "create" | "update" | "none";
   /** The names of the fields that would be changed. */
   readonly updated?: readonly string[];
+  /** The state of a key that would take no calls after the import. */
+  readonly state?: Extract<KeyState, "paused" | "expired">;
+  /** The time at which an expired key has ended: Unix time in seconds. */
+  readonly expiresAt?: number | undefined;
 }
 
 /** The plan of an import: its lines, and the number of the keys that it would make, change and refuse. */
@@ -350,20 +362,29 @@ export async function planOf(
   const refused: FailedLine[] = [];
   const taken = new Set<string>();
   for (let at = 0; at < lines.length; at += AT_ONCE)
-    for (const { one, refusal, isKnown = false, changed } of await stepsOf(lines.slice(at, at + AT_ONCE), into)) {
+    for (const { one, refusal, isKnown = false, changed, rights } of await stepsOf(
+      lines.slice(at, at + AT_ONCE),
+      into,
+    )) {
       const { line, key } = one;
       const { id, apiKey = [] } = key;
       const error = refusal ?? (changed ? undefined : await refusalOf([apiKey].flat(), taken, into.store));
       if (error) refused.push({ line, isKnown });
-      planned.push({ line, ...given({ id }), ...(error ? told(error) : planIn(changed)) });
+      planned.push({ line, ...given({ id }), ...(error ? told(error) : planIn(changed, rights)) });
     }
   const countOf = (action: PlannedLine["action"]): number => planned.filter((one) => one.action === action).length;
   return { create: countOf("create"), update: countOf("update"), refuse: refused.length, lines: planned, refused };
 }
 
-function planIn(changed: Step["changed"]): Pick<PlannedLine, "action" | "updated"> {
-  if (!changed) return { action: "create" };
-  return changed.updated.length > 0 ? { action: "update", updated: changed.updated } : { action: "none" };
+function planIn(changed: Step["changed"], rights: Step["rights"]): Omit<PlannedLine, "line" | "id"> {
+  const { updated = [] } = changed ?? {};
+  const state = rights && stateOf(rights, Date.now());
+  return {
+    action: changed ? (updated.length > 0 ? "update" : "none") : "create",
+    ...(updated.length > 0 && { updated }),
+    ...(state === "paused" && { state }),
+    ...(state === "expired" && { state, expiresAt: rights?.expiresAt }),
+  };
 }
 
 /** Returns the refusal of secrets that another key or an earlier line has. */
@@ -380,14 +401,15 @@ async function refusalOf(
 
 /** Writes a plan for people: a line for each line, and the sums. */
 export function planInWords({ create, update, refuse, lines }: ImportPlan): string {
-  const sentences = lines.map(({ line, id, action, updated = [], error }) => {
+  const sentences = lines.map(({ line, id, action, updated = [], state, expiresAt, error }) => {
     const name = id === undefined ? "a key with a random id" : oneLine(id);
     const words = {
       create: "would be made",
       update: `would get another ${updated.join(", ")}`,
       none: "would stay as it is",
     };
-    return `line ${line}: ${name}: ${action ? words[action] : error}`;
+    const since = expiresAt === undefined ? "" : ` since ${timeIn("UTC", expiresAt * 1_000)} UTC`;
+    return `line ${line}: ${name}: ${action ? words[action] : error}${state ? `, and is ${state}${since}` : ""}`;
   });
   const sums = `Nothing was changed. An import would make ${create} keys, change ${update} and refuse ${refuse}.`;
   return [...sentences, sums].join("\n");

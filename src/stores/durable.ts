@@ -188,7 +188,7 @@ export interface BudgetDirectory {
 }
 
 export const revokedKey = (keyId: string): RefusedChange =>
-  new RefusedChange("conflict", `The API key ${keyId} is revoked.`);
+  new RefusedChange("conflict", `The API key ${keyId} is revoked, and cannot be changed any more.`);
 
 export const unlimitedKey = (keyId: string): RefusedChange =>
   new RefusedChange("conflict", `The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);

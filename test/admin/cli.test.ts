@@ -111,7 +111,7 @@ const untoldWords = (names: string): string =>
 
 /** The refusals of a change for what is not there any more. */
 const noBudgetWords = (id: string): string => `There is no budget of the id ${id}.`;
-const revokedWords = (id: string): string => `The API key ${id} is revoked.`;
+const revokedWords = (id: string): string => `The API key ${id} is revoked, and cannot be changed any more.`;
 
 /** The refusal of an import for a key that is there already. */
 const knownWords = (id: string): string => `An API key of the id ${id} is known already.`;
@@ -852,7 +852,7 @@ describe("polygate keys", () => {
         { line: 2, id: "known", action: "update", updated: ["name", "models"] },
         { line: 3, id: "same", action: "none" },
         { line: 4, action: "create" },
-        { line: 5, id: "gone", error: "The API key gone is revoked.", code: "conflict" },
+        { line: 5, id: "gone", error: revokedWords("gone"), code: "conflict" },
         {
           line: 6,
           id: "full",
@@ -909,6 +909,40 @@ describe("polygate keys", () => {
       { id: "same", updated: [] },
     ]);
     expect(real.stderr).toContain("4 of 9 keys were not imported: line 5, 6, 7, 9.");
+  });
+
+  it("says which keys of an import would take no calls, because their time has ended or they are paused", async () => {
+    await fresh("dry-state");
+    const env = { POLYGATE_STORE: `sqlite:${join(folder, "dry-state.db")}` };
+    await polygate(["keys", "import"], env, '{"id":"late","expiresAt":1700000000}\n{"id":"known"}');
+    const file = [
+      { id: "ended", expiresAt: 1_700_000_000 },
+      { id: "paused", paused: true },
+      { id: "later", expiresAt: 4_000_000_000 },
+      { id: "late" },
+      { id: "late", name: "Late" },
+      { id: "known", expiresAt: 1_700_000_000 },
+    ];
+    const dry = async (keys: readonly object[], ...args: string[]): Promise<string> => {
+      const lines = keys.map((key) => JSON.stringify(key)).join("\n");
+      return (await polygate(["keys", "import", "--dry-run", "--update", ...args], env, lines)).stdout;
+    };
+    const [ended, paused, later, late, named, known] = file;
+    expect(await dry([ended, paused, later, late, known].map((key) => key ?? {})))
+      .toBe(`line 1: ended: would be made, and is expired since 2023-11-14 22:13:20 UTC
+line 2: paused: would be made, and is paused
+line 3: later: would be made
+line 4: late: would stay as it is, and is expired since 2023-11-14 22:13:20 UTC
+line 5: known: would get another expiresAt, and is expired since 2023-11-14 22:13:20 UTC
+Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
+`);
+    expect(JSON.parse(await dry([ended ?? {}, named ?? {}, later ?? {}], "--json"))).toMatchObject({
+      lines: [
+        { line: 1, id: "ended", action: "create", state: "expired" },
+        { line: 2, id: "late", action: "update", updated: ["name"], state: "expired" },
+        { line: 3, id: "later", action: "create" },
+      ],
+    });
   });
 
   it("stops a dry run where an import stops, and asks no question", async () => {

@@ -349,7 +349,9 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       expect(await store.find(secretOf(apiKey))).toMatchObject(changed);
       expect(await admin.usage("team")).not.toHaveProperty("budget");
       await admin.revoke("team");
-      await expect(async () => budgets.assignBudget("team", "all")).rejects.toThrow("The API key team is revoked.");
+      await expect(async () => budgets.assignBudget("team", "all")).rejects.toThrow(
+        "The API key team is revoked, and cannot be changed any more.",
+      );
     });
 
     it("gives a key its budget while it is updated and gets secrets", async () => {
@@ -444,8 +446,12 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       for (const gone of [first.apiKey, "sk-unknown"]) expect(await admin.removeSecret(gone)).toBeUndefined();
       await expect(admin.addSecret("team", { expiresAt: Date.now() })).rejects.toThrow("not in milliseconds");
       await admin.revoke("team");
-      await expect(admin.addSecret("team")).rejects.toThrow("The API key team is revoked.");
-      await expect(admin.update("team", { name: "Again" })).rejects.toThrow("The API key team is revoked.");
+      await expect(admin.addSecret("team")).rejects.toThrow(
+        "The API key team is revoked, and cannot be changed any more.",
+      );
+      await expect(admin.update("team", { name: "Again" })).rejects.toThrow(
+        "The API key team is revoked, and cannot be changed any more.",
+      );
     });
 
     it("lowers a quota by what is available, and not further", async () => {

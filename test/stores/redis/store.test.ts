@@ -293,7 +293,9 @@ describe.skipIf(!redisAnswers)("budgets in Redis", () => {
     await expect(store.add({ budget: "nobody" })).rejects.toThrow("There is no budget of the id nobody.");
     await expect(store.assignBudget("nobody", "a")).rejects.toThrow("There is no API key of the id nobody.");
     await store.revoke("key");
-    await expect(store.assignBudget("key", "b")).rejects.toThrow("The API key key is revoked.");
+    await expect(store.assignBudget("key", "b")).rejects.toThrow(
+      "The API key key is revoked, and cannot be changed any more.",
+    );
   });
 
   it.each<[string, readonly string[], (store: DurableQuotaStore) => Promise<void>]>([
