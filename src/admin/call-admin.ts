@@ -200,7 +200,11 @@ export function usageColumns(
     ...names.map(column),
     { name: "since", word: HEADINGS.since, cell: (row) => daysIn(row, days).since },
     { name: "until", word: HEADINGS.until, cell: (row) => daysIn(row, days).until },
-    { ...column("timeZone"), cell: ({ timeZone = zone ?? "" }) => timeZone },
+    {
+      ...column("timeZone"),
+      cell: ({ timeZone = zone ?? "" }) => timeZone,
+      unnamed: ({ budget }) => (budget === "" ? OF_GATEWAY : ZONES_IN_WORDS),
+    },
     ...(currency === undefined
       ? []
       : [
@@ -222,8 +226,11 @@ const UNNAMED: Readonly<Partial<Record<keyof UsageRow, string>>> = {
   group: "no group",
   model: "no model",
   upstream: "no upstream",
-  timeZone: "each budget's own or the gateway's",
 };
+
+/** The time zone of the days of calls without a budget. Its name is an option of the recorder alone: the tables do not have it. */
+const OF_GATEWAY = "of the gateway (UTC by default)";
+const ZONES_IN_WORDS = `of each budget or ${OF_GATEWAY}`;
 
 /** The words for counts of tokens and images. */
 const COUNT_WORDS = {

@@ -36,7 +36,7 @@ export interface Column<Row> {
   /** Stands for an empty cell in a table for people. Default: a dash. */
   readonly none?: (row: Row) => string;
   /** Stands for a text that is empty, for people and in spreadsheets. Default: as for an empty cell. */
-  readonly unnamed?: string | undefined;
+  readonly unnamed?: ((row: Row) => string) | string | undefined;
   /** Writes the cell for people, in another way than for programs. */
   readonly text?: (row: Row) => string;
   /** False for a row that has nothing here. A table for people leaves out a column without news. Default: always true. */
@@ -99,7 +99,8 @@ function textOf(cell: Cell, none = "-", written: (amount: Amount) => string = am
 /** Returns a cell for people and for spreadsheets. */
 function shownCell<Row>({ cell, unnamed }: Column<Row>, row: Row): Cell {
   const value = cell(row);
-  return value === "" ? unnamed : value;
+  if (value !== "") return value;
+  return typeof unnamed === "function" ? unnamed(row) : unnamed;
 }
 
 /** A row of a table: its cells, by their headings. */

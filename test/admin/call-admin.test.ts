@@ -63,7 +63,7 @@ describe("usageCsv", () => {
     const plain = usageCsv(report);
     const [first = "", second = ""] = plain.split("\r\n");
     expect(usageCsv(report, { spreadsheet: "excel" }).split("\r\n").slice(1)).toEqual([
-      second.replace("2026-10-31,,", "2026-10-31,each budget's own or the gateway's,"),
+      second.replace("2026-10-31,,", "2026-10-31,of each budget or of the gateway (UTC by default),"),
       "",
     ]);
     // Headings for people, for which programs have the names of the fields.
@@ -77,7 +77,9 @@ describe("usageCsv", () => {
     );
     const [headings, line] = usageCsv(report, { spreadsheet: "excel-europe" }).split("\r\n");
     expect(headings).toMatch(/^\uFEFFModel;From;Until;Time zone;Spent;Currency;Calls;/);
-    expect(line).toMatch(/^"Größe, 2;'=1";2026-10-01;2026-10-31;each budget's own or the gateway's;12,500000;USD;1;0;/);
+    expect(line).toMatch(
+      /^"Größe, 2;'=1";2026-10-01;2026-10-31;of each budget or of the gateway \(UTC by default\);12,500000;USD;1;0;/,
+    );
     // A cell that would run after a semicolon is a text in any case.
     expect(plain.split("\r\n")[1]).toMatch(/^"Größe, 2;'=1",2026-10-01,2026-10-31,,12\.500000,USD,/);
     // As is one that would run after a comma or a tab.
@@ -100,7 +102,8 @@ describe("usageCsv", () => {
   it("says in each row which days it sums, and in which time zone the days of a budget begin", () => {
     const days = { since: "2026-09-15", until: "2026-11-02" };
     const daysOf = (by: "budget" | "day" | "month", ...names: readonly string[]): unknown => {
-      const rows = names.map((name) => ({ ...SUMS, [by]: name, ...(by === "budget" && { timeZone: "Asia/Tokyo" }) }));
+      const zoneOf = (name: string) => by === "budget" && { timeZone: name === "" ? "" : "Asia/Tokyo" };
+      const rows = names.map((name) => ({ ...SUMS, [by]: name, ...zoneOf(name) }));
       const total = { ...SUMS, calls: names.length, units: names.length * SUMS.units };
       const lines = usageCsv({ by: [by], rows, total, ...days }, { spreadsheet: "excel" })
         .trimEnd()
@@ -113,8 +116,12 @@ describe("usageCsv", () => {
           .join(" "),
       );
     };
-    const [whole, unknown] = ["2026-09-15 2026-11-02", "each budget's own or the gateway's"];
-    expect(daysOf("budget", "team")).toEqual([`${whole} Asia/Tokyo`, `${whole} ${unknown}`]);
+    const [whole, unknown] = ["2026-09-15 2026-11-02", "of each budget or of the gateway (UTC by default)"];
+    expect(daysOf("budget", "", "team")).toEqual([
+      `${whole} of the gateway (UTC by default)`,
+      `${whole} Asia/Tokyo`,
+      `${whole} ${unknown}`,
+    ]);
     expect(daysOf("day", "2026-10-03")).toEqual([`2026-10-03 2026-10-03 ${unknown}`, `${whole} ${unknown}`]);
     expect(daysOf("month", "2026-09", "2026-10", "2026-11")).toEqual([
       `2026-09-15 2026-09-30 ${unknown}`,
@@ -133,11 +140,13 @@ describe("usageCsv", () => {
         .split("\r\n")
         .at(-1) ?? "";
     const two = [row, { ...row, model: "large" }];
-    expect(endOf(two, total)).toMatch(/^Total,,,each budget's own or the gateway's,2,.*,24,0,2026-11-01 08:00:00$/);
-    expect(endOf([row], total)).toMatch(/^small,,,each budget's own or the gateway's,1,/);
+    expect(endOf(two, total)).toMatch(
+      /^Total,,,of each budget or of the gateway \(UTC by default\),2,.*,24,0,2026-11-01 08:00:00$/,
+    );
+    expect(endOf([row], total)).toMatch(/^small,,,of each budget or of the gateway \(UTC by default\),1,/);
     // The calls beside those of the rows cost nothing.
     expect(endOf([row], { ...total, units: SUMS.units })).toMatch(
-      /^Total,,,each budget's own or the gateway's,2,.*,12,0,2026-11-01 08:00:00$/,
+      /^Total,,,of each budget or of the gateway \(UTC by default\),2,.*,12,0,2026-11-01 08:00:00$/,
     );
   });
 

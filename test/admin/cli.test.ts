@@ -2008,7 +2008,7 @@ describe("polygate usage and why", () => {
     expect((await run(...named)).stdout).toMatch(/^no budget +=cmd.*\nteam +no group +0\..*\nTotal +- +0\./m);
     const excel = (await run(...named, "--spreadsheet", "excel")).stdout;
     expect(excel).toMatch(
-      /^no budget,,'=cmd.*\nteam,team,no group,20\S+,20\S+,Europe\/Berlin,0\..*\nTotal,,,20.*,each budget's own or the gateway's,0\./m,
+      /^no budget,,'=cmd.*,20\S+,20\S+,of the gateway \(UTC by default\),0\..*\nteam,team,no group,20\S+,20\S+,Europe\/Berlin,0\..*\nTotal,,,20.*,of each budget or of the gateway \(UTC by default\),0\./m,
     );
     expect((await run(...named, "--csv")).stdout).toMatch(/^,,'=cmd.*\nteam,team,,20\S+,20\S+,Europe\/Berlin,0\./m);
     const european = await run("usage", "--by", "group,month", "--charged", "--spreadsheet", "excel-europe");
@@ -2025,7 +2025,7 @@ describe("polygate usage and why", () => {
     // A single row is the sum. A file without rows says which days it is about.
     expect((await run("usage", "--by", "", "--spreadsheet", "excel")).stdout).not.toContain("Total");
     expect((await run("usage", "--month", "2020-02", "--spreadsheet", "excel")).stdout).toMatch(
-      /^\uFEFFKey,.*\nTotal,,2020-02-01,2020-02-29,each budget's own or the gateway's,0\.0{6},USD,0,0,.*\n$/,
+      /^\uFEFFKey,.*\nTotal,,2020-02-01,2020-02-29,of each budget or of the gateway \(UTC by default\),0\.0{6},USD,0,0,.*\n$/,
     );
     // The calls that no row counts have a row of their own, so that the rows add up.
     expect((await run("usage", "--by", "group", "--charged")).stdout).toMatch(
