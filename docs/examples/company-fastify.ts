@@ -31,13 +31,14 @@ const observer = openTelemetry({ meterProvider, spendBy: ["group", "budget", "ke
 const onCall = stores.recorder();
 const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, observer, onCall });
 
-const { ADMIN_PASSWORD = "" } = env;
 const digestOf = (text: string) => createHash("sha256").update(text).digest();
-/** Lets `ann` in with the password. Put the sessions of your own login in its place. */
+/** Lets `ann` and `finn` in with their passwords; `finn` may only look. Put the sessions of your own login in its place. */
 function userOf(authorization: string | null) {
   const login = Buffer.from(/^Basic (.+)$/i.exec(authorization ?? "")?.[1] ?? "", "base64").toString();
-  const isAnn = timingSafeEqual(digestOf(login), digestOf(`ann:${ADMIN_PASSWORD}`));
-  return isAnn && ADMIN_PASSWORD !== "" ? { name: "ann" } : undefined;
+  const isLogin = (name: string, password = "") =>
+    timingSafeEqual(digestOf(login), digestOf(`${name}:${password}`)) && password !== "";
+  if (isLogin("ann", env["ADMIN_PASSWORD"])) return { name: "ann" };
+  return isLogin("finn", env["ADMIN_READ_PASSWORD"]) ? { name: "finn", readOnly: true } : undefined;
 }
 const askForPassword = () =>
   new Response("Log in.", { status: 401, headers: { "www-authenticate": 'Basic realm="admin", charset="UTF-8"' } });

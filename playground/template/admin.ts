@@ -1,23 +1,29 @@
-/** The admin page at /admin: keys, budgets, spend, refusals and running calls. It is closed until ADMIN_PASSWORD is set. */
+/** The admin page at /admin: keys, budgets, spend, refusals and running calls. It is closed until a password is set. */
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import { type AdminHandler, adminHandler } from "polygate/admin/http";
+import { type AdminHandler, adminHandler, type AdminUser } from "polygate/admin/http";
 import { adminPage } from "polygate/admin/page";
 import { stop } from "./env.ts";
 import { gateway } from "./gateway.ts";
 import { stores } from "./stores.ts";
 
-const { ADMIN_PASSWORD } = process.env;
-if (ADMIN_PASSWORD && ADMIN_PASSWORD.length < 16) stop("ADMIN_PASSWORD needs 16 characters or more.");
+const { ADMIN_PASSWORD, ADMIN_READ_PASSWORD } = process.env;
+for (const [name, password] of Object.entries({ ADMIN_PASSWORD, ADMIN_READ_PASSWORD }))
+  if (password && password.length < 16) stop(`${name} needs 16 characters or more.`);
+if (ADMIN_PASSWORD && ADMIN_PASSWORD === ADMIN_READ_PASSWORD) stop("ADMIN_READ_PASSWORD must not be ADMIN_PASSWORD.");
 
 const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
-const expected = digestOf(ADMIN_PASSWORD ?? "");
+/** Tells whether a password is the expected one. Nobody has an empty one. */
+const isPassword = (password: string, expected = ""): boolean =>
+  timingSafeEqual(digestOf(password), digestOf(expected)) && expected !== "";
 
-/** The login: a name for the log of changes, and the password. Put the sessions of your own login in its place. */
-function userOf(request: Request): { name: string } | undefined {
+/** The login: a name for the log of changes, and a password. Put the sessions of your own login in its place. */
+function userOf(request: Request): AdminUser | undefined {
   const [, basic = ""] = /^Basic ([\w+/=]+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
   const [, name = "", password = ""] = /^([^:]*):(.*)$/s.exec(Buffer.from(basic, "base64").toString()) ?? [];
-  return timingSafeEqual(digestOf(password), expected) ? { name: name || "admin" } : undefined;
+  if (isPassword(password, ADMIN_PASSWORD)) return { name: name || "admin" };
+  // For colleagues who only look, such as those of finance.
+  return isPassword(password, ADMIN_READ_PASSWORD) ? { name: name || "reader", readOnly: true } : undefined;
 }
 
 /** Makes the browser ask for a name and the password. */
@@ -31,7 +37,7 @@ const closed = (): Response =>
   });
 
 export const admin: AdminHandler = adminHandler(stores.ports.quotas, {
-  authorize: ADMIN_PASSWORD ? (request) => userOf(request) ?? whoAreYou() : closed,
+  authorize: ADMIN_PASSWORD || ADMIN_READ_PASSWORD ? (request) => userOf(request) ?? whoAreYou() : closed,
   gateway,
   calls: stores.calls,
   audit: stores.auditLog,

@@ -23,6 +23,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const manifest = createRequire(import.meta.url)("../../package.json") as PackageManifest;
 
 const PASSWORD = "correct: horse bättery";
+const READ_PASSWORD = "a password to look";
 
 /** True when the model own-1 does not answer. */
 let waits = false;
@@ -58,6 +59,7 @@ beforeAll(async () => {
     MODELS: "gpt-5, own-1, unpriced-1",
     METRICS_PORT: metrics,
     ADMIN_PASSWORD: PASSWORD,
+    ADMIN_READ_PASSWORD: READ_PASSWORD,
     UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`,
     FALLBACK_URL: "http://127.0.0.1:1/v1",
     FALLBACK_MODEL: "other-1",
@@ -135,10 +137,30 @@ it("shows its admin to users with the password, and to nobody else", async () =>
   expect((await admin("/usage?by=model", ann)).status).toBe(200);
 });
 
+const rename = (authorization: string): Promise<Response> =>
+  fetch(new URL("/admin/budgets/blue", host.url), {
+    method: "PATCH",
+    headers: { authorization, "content-type": "application/json" },
+    body: '{"name": "Blue team"}',
+  });
+
+it("shows its admin to users with the other password, who change nothing", async () => {
+  const finn = basic(`finn:${READ_PASSWORD}`);
+  expect(await (await admin("/me", finn)).json()).toMatchObject({ name: "finn", readOnly: true });
+  for (const path of ["/usage?by=budget&format=csv", "/keys", "/budgets/blue", "/audit"])
+    expect([path, (await admin(path, finn)).status]).toEqual([path, 200]);
+  expect((await rename(finn)).status).toBe(403);
+  expect((await rename(basic(`ann:${PASSWORD}`))).status).toBe(200);
+});
+
 const own = { PORT: "0", UPSTREAM_URL: "http://127.0.0.1:1/v1", POLYGATE_STORE: "sqlite::memory:" };
 
 it("has a closed admin without a password, and names the variable", async () => {
-  const closed = await startPlayground({ ...own, ADMIN_PASSWORD: "" }, [process.execPath, "server.ts"], folder);
+  const closed = await startPlayground(
+    { ...own, ADMIN_PASSWORD: "", ADMIN_READ_PASSWORD: "" },
+    [process.execPath, "server.ts"],
+    folder,
+  );
   const answers = [basic("ann:"), basic("ann:undefined")].map((authorization) =>
     fetch(new URL("/admin/keys", closed.url), { headers: { authorization } }),
   );
@@ -169,13 +191,15 @@ it.each<[variable: string, value: string, line: string]>([
   ["POLYGATE_STORE", "sqlite:/nowhere/a.db", "POLYGATE_STORE cannot be used. openStores: There is no folder /nowhere "],
   ["POLYGATE_STORE", "redis://me:secret@host", "POLYGATE_STORE must be SQLite, PostgreSQL or MySQL: "],
   ["ADMIN_PASSWORD", "secret", "ADMIN_PASSWORD needs 16 characters or more."],
+  ["ADMIN_READ_PASSWORD", "secret", "ADMIN_READ_PASSWORD needs 16 characters or more."],
+  ["ADMIN_READ_PASSWORD", PASSWORD, "ADMIN_READ_PASSWORD must not be ADMIN_PASSWORD."],
   ["PORT", "http", 'PORT must be a port from 0 to 65535, such as 3000, not "http".'],
   ["HOST", "192.0.2.1", "HOST and PORT cannot be used. listen EADDRNOTAVAIL"],
   ["METRICS_PORT", "65536", 'METRICS_PORT must be a port from 0 to 65535, such as 3000, not "65536".'],
   ["METRICS_PORT", "used", "HOST and METRICS_PORT cannot be used. listen EADDRINUSE"],
   ["OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318", "OTEL_EXPORTER_OTLP_ENDPOINT must be an address such as "],
 ])("does not start with %s=%s, and says so in one line", async (variable, value, line) => {
-  const env = { ...own, [variable]: value === "used" ? metrics : value };
+  const env = { ...own, ADMIN_PASSWORD: PASSWORD, [variable]: value === "used" ? metrics : value };
   const started = spawnPlayground(env, [process.execPath, "server.ts"], folder);
   expect(await started.ended).toEqual({ code: 1, signal: null });
   expect(started.errors()).toContain(line);

@@ -688,6 +688,7 @@ describe("the whole gateway", () => {
   it("takes the admin by the two lines of the page, which leads a browser to the login and back to its report, and to no other site", async () => {
     const env = {
       ADMIN_PASSWORD: "a long secret",
+      ADMIN_READ_PASSWORD: "a secret to look",
       POLYGATE_STORE: "sqlite::memory:",
       FIRST_URL: "http://127.0.0.1:1/v1",
       FIRST_KEY: "sk-1",
@@ -714,6 +715,11 @@ describe("the whole gateway", () => {
     expect((await fetch(site + login, { method: "POST", body: "no form" })).status).toBe(401);
     expect(await (await browse("/admin/me", cookie)).json()).toMatchObject({ live: true, health: true });
     expect((await fetch(`${site}/admin/me`)).status).toBe(401);
+    const reader = await browse("/login", "", new URLSearchParams({ name: "finn", password: "a secret to look" }));
+    const [readCookie = ""] = reader.headers.getSetCookie();
+    expect(await (await browse("/admin/me", readCookie)).json()).toMatchObject({ name: "finn", readOnly: true });
+    const crossed = new URLSearchParams({ name: "ann", password: "a secret to look" });
+    expect((await browse("/login", "", crossed)).status).toBe(401);
     expect((await browse("/login?next=/.//evil.example", "", form)).headers.get("location")).toBe("/admin");
     await browse("/logout", cookie);
     expect((await fetch(`${site}/admin/me`, { headers: { cookie: cookie ?? "" } })).status).toBe(401);
@@ -776,7 +782,8 @@ describe("the whole gateway in Fastify", () => {
     await inDollars("budgets update team-b --amount 0 --yes", store);
     const { upstream, url } = await startUpstream("Hello from the second one.");
     const upstreams = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
-    const env = { ...upstreams, POLYGATE_STORE: store, ADMIN_PASSWORD: "a long secret", HOST: "", PORT: "" };
+    const passwords = { ADMIN_PASSWORD: "a long secret", ADMIN_READ_PASSWORD: "a secret to look" };
+    const env = { ...upstreams, POLYGATE_STORE: store, ...passwords, HOST: "", PORT: "" };
     const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company-fastify.ts");
     const site = `http://127.0.0.1:${port}`;
     try {
@@ -797,9 +804,10 @@ describe("the whole gateway in Fastify", () => {
         });
       const asked = await browse("/");
       expect([asked.status, asked.headers.get("www-authenticate")]).toEqual([401, expect.stringMatching(/^Basic /)]);
-      for (const login of ["ann:wrong", "ann:", "bob:a long secret", "a long secret"])
+      for (const login of ["ann:wrong", "ann:", "bob:a long secret", "a long secret", "ann:a secret to look", "finn:"])
         expect((await browse("/budgets", login)).status).toBe(401);
-      expect(await (await browse("/me", "ann:a long secret")).json()).toMatchObject({ live: true, health: true });
+      expect(await (await browse("/me", "ann:a long secret")).json()).toMatchObject({ live: true, readOnly: false });
+      expect(await (await browse("/me", "finn:a secret to look")).json()).toMatchObject({ readOnly: true });
       expect(await (await browse("/budgets", "ann:a long secret")).json()).toMatchObject({
         data: [
           { id: "team-a", spent: 11 * 1 + 3 * 5 },
