@@ -142,6 +142,27 @@ describe("the examples", () => {
     expect(stdout).toMatch(output);
   });
 
+  it("json-logs.ts writes a line of JSON for each call, and one for each failure", async () => {
+    const script = `
+      import { createGateway, memoryQuotaStore } from "polygate";
+      import { onCall, onFailure } from "./json-logs.ts";
+      async function* chat() {
+        yield "Hello";
+        throw new Error("The line is cut.");
+      }
+      const quotas = memoryQuotaStore([{ id: "anna", apiKey: "sk-anna" }]);
+      const gateway = createGateway({ backend: { chat }, quotas, onCall, onFailure });
+      const body = JSON.stringify({ model: "small", messages: [{ role: "user", content: "Hi" }] });
+      const headers = { authorization: "Bearer sk-anna", "content-type": "application/json" };
+      await gateway.fetch(new Request("http://gateway/v1/chat/completions", { method: "POST", headers, body }));
+      await gateway.close();`;
+    const { stdout, stderr } = await run(process.execPath, ["--input-type=module", "-e", script], inFolder());
+    const [call, failure] = [stdout, stderr].map((text) => JSON.parse(text) as { requestId: string });
+    expect(call).toMatchObject({ key: "anna", modelAsked: "small", outcome: "failed", errorCode: "backend_failed" });
+    expect(failure).toMatchObject({ requestId: call?.requestId, level: "error", port: "model-backend" });
+    expect(failure).toMatchObject({ text: expect.stringContaining("The line is cut.") });
+  });
+
   it("admin-server.ts answers the users of its login, and notes what they change", async () => {
     const port = await startNode("admin-server.ts");
     const login = { cookie: "session=9f2c" };

@@ -6,10 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parser } from "@prometheus-io/lezer-promql";
 import { beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { exitCodeOf } from "../../src/admin/command-line.ts";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import type { CallOutcome } from "../../src/index.ts";
-import { dashboard, panels, recordings, rules, targets } from "./grafana.ts";
+import { dashboard, panels, recordings, type RuleFile, rules, targets } from "./grafana.ts";
 import { scrapedGateway } from "./traffic.ts";
 
 /** The labels of each exposed series' name, each with its values. A server that scrapes adds `instance` and `job`. */
@@ -367,7 +368,10 @@ describe("the docs", () => {
   it("ask for what a gateway exposes", () => {
     const queries = Array.from(page.matchAll(/```promql\n(.+?)\n```/gs), ([, query = ""]) => query);
     expect(queries.length).toBeGreaterThan(1);
-    expect(queries.flatMap(problemsOf)).toEqual([]);
+    const files = Array.from(page.matchAll(/```yaml\n(groups:.+?)\n```/gs), ([, file = ""]) => parse(file) as RuleFile);
+    const alerts = files.flatMap(({ groups }) => groups.flatMap((group) => group.rules.map(({ expr }) => expr)));
+    expect(alerts.length).toBeGreaterThan(0);
+    expect([...queries, ...alerts].flatMap(problemsOf)).toEqual([]);
   });
 
   it("name alerts that there are", () => {

@@ -64,9 +64,12 @@ export const targets: readonly (NonNullable<Panel["targets"]>[number] & Pick<Pan
 /** The path of the alert rules. */
 export const RULES: string = pathOf("alerts.yaml");
 
-const { groups } = parse(readFileSync(RULES, "utf8")) as {
+/** A file of rules for Prometheus. */
+export interface RuleFile {
   readonly groups: readonly { readonly rules: readonly (Rule | Recording)[] }[];
-};
+}
+
+const { groups } = parse(readFileSync(RULES, "utf8")) as RuleFile;
 const all = groups.flatMap((group) => group.rules);
 
 export const rules: readonly Rule[] = all.filter((rule) => "alert" in rule);
