@@ -412,16 +412,35 @@ function reachedFrom(entries: readonly DeclarationReflection[], shapesOf: Shapes
   const reached = new Set<Reflection>(described);
   // A set goes on with what is added to it.
   for (const one of reached) {
-    if (OPAQUE.has(one.name)) continue;
-    const references = referencesIn(one);
-    // TypeDoc writes some types without their names. These are found in the lines of code.
-    const unnamed = namesIn(one, shapesOf).flatMap((name) =>
-      references.some((other) => other.name === name) ? [] : (one.parent?.getChildByName([name]) ?? []),
-    );
-    const found = [...references.flatMap(({ reflection }) => reflection ?? []), ...unnamed];
-    for (const type of found.map(targetOf)) if (exported.has(type)) reached.add(type);
+    for (const type of typesBehind(one, shapesOf)) if (exported.has(type)) reached.add(type);
   }
   return reached;
+}
+
+/** Returns the types in the signatures and the fields of a name; none for a name that has only a comment. */
+function typesBehind(one: Reflection, shapesOf: ShapesOf): Reflection[] {
+  if (OPAQUE.has(one.name)) return [];
+  const references = referencesIn(one);
+  // TypeDoc writes some types without their names. These are found in the lines of code.
+  const unnamed = namesIn(one, shapesOf).flatMap((name) =>
+    references.some((other) => other.name === name) ? [] : (one.parent?.getChildByName([name]) ?? []),
+  );
+  return [...references.flatMap(({ reflection }) => reflection ?? []), ...unnamed].map(targetOf);
+}
+
+/**
+ * Ranks the names of an entry: functions before classes and constants, then options and limits before records. Of these, the types in a
+ * signature stand first, then those of their fields, and so on; names of the same rank are in the order of the alphabet.
+ */
+function byUse(names: readonly DeclarationReflection[], shapesOf: ShapesOf) {
+  const own = new Set<Reflection>(names);
+  const steps = new Map<Reflection, number>(names.filter(({ kind }) => kind & VALUES).map((value) => [value, 0]));
+  // A map goes on with what is added to it.
+  for (const [one, step] of steps)
+    for (const type of typesBehind(one, shapesOf)) if (own.has(type) && !steps.has(type)) steps.set(type, step + 1);
+  const stepsTo = (one: DeclarationReflection): number => steps.get(one) ?? steps.size;
+  return (one: DeclarationReflection, other: DeclarationReflection): number =>
+    useOf(one) - useOf(other) || stepsTo(one) - stepsTo(other) || byName(one, other);
 }
 
 const targetOf = (one: Reflection): Reflection =>
@@ -471,12 +490,13 @@ function groupsOf(
   reached: ReadonlySet<Reflection>,
 ): readonly Group[] {
   const file = entry.replaceAll("/", "-");
-  const types = children.filter(({ kind }) => kind & TYPES).toSorted(byUse);
-  const values = children.filter(({ kind }) => kind & VALUES).toSorted(byUse);
+  const ordered = byUse(children, shapesOf);
+  const types = children.filter(({ kind }) => kind & TYPES).toSorted(ordered);
+  const values = children.filter(({ kind }) => kind & VALUES).toSorted(ordered);
   const others = children
     .flatMap((child) => (child.isReference() ? (child.getTargetReflectionDeep() as DeclarationReflection) : []))
     .filter(({ kind }) => kind & VALUES)
-    .toSorted(byUse);
+    .toSorted(ordered);
   const bare = shapesOf(entry, () => false);
   const described = types.filter((type) => reached.has(type));
   const partOf = ({ name }: DeclarationReflection) =>
@@ -621,11 +641,6 @@ const slugOf = (heading: string): string =>
     .toLowerCase()
     .replaceAll(/[^\w ]/g, "")
     .replaceAll(" ", "-");
-
-/** Ranks functions before classes and constants, options and limits before records, and names of the same rank by the alphabet. */
-function byUse(one: DeclarationReflection, other: DeclarationReflection): number {
-  return useOf(one) - useOf(other) || byName(one, other);
-}
 
 function useOf(one: DeclarationReflection): number {
   const { name, kind } = one;

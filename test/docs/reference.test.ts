@@ -211,6 +211,18 @@ describe("the entries of docs/reference", () => {
   });
 });
 
+// The options of a function stand before those in their fields, and what a function returns before its parts.
+it.each([
+  ["polygate-serve", "ServerOptions ServerAdminOptions ServedGateway"],
+  ["polygate-admin-http", "AdminHandlerOptions AdminHandler AdminGateway AdminPageFile"],
+  ["polygate-prices", "CatalogueOptions TablePrices ModelPrice LongerRates"],
+  ["polygate", "GatewayOptions Limits CorsOptions CompactionOptions Gateway CoreGateway"],
+])("the page %s has its types in the order in which readers meet them", async (page, names) => {
+  const text = await readFile(`${ROOT}${FOLDER}${page}.md`, "utf8");
+  const headings = Array.from(text.matchAll(/^## (\w+)/gm), ([, name = ""]) => name);
+  expect(headings.filter((name) => names.split(" ").includes(name)).join(" ")).toBe(names);
+});
+
 it("a table of options has a row for each field of its type, and no other", () => {
   const tables = Array.from(markedTables("options: (\\w+)"), ([name, rows]): [string, string[]] => [
     name,
