@@ -2,11 +2,11 @@
 
 import { type GatewayError, storeUnavailable, toGatewayError, type Port } from "../errors.ts";
 import { Breaker, DEFAULT_BREAKER } from "../ports/circuit-breaker.ts";
-import { LATE, NEXT_MICROTASK, Wait, within } from "../ports/clock.ts";
+import { type Clock, LATE, NEXT_MICROTASK, Wait, within } from "../ports/clock.ts";
 import type { Call } from "./call.ts";
 import { report } from "./reports.ts";
 import type { Services } from "./services.ts";
-import { tooLate } from "./settlements.ts";
+import { RETRY_PAUSES_MS, tooLate } from "./settlements.ts";
 
 /** A failure counts for the circuit breaker when it took at least so many milliseconds: a fast failure holds up no caller. */
 const SLOW_MS = 1_000;
@@ -120,6 +120,23 @@ export async function tellStore(
     report(call, explain(error), port);
     return false;
   }
+}
+
+/**
+ * Tries something, and while it fails, tries again behind the caller after each of `RETRY_PAUSES_MS`. Resolves after the first try.
+ *
+ * @param attempt Resolves with true for a success. Never rejects.
+ * @param waitUntil Receives the promise of the next try.
+ */
+export async function retryBehind(
+  clock: Clock,
+  attempt: (isLast: boolean) => Promise<boolean>,
+  waitUntil: (next: Promise<void>) => void = ignore,
+  [pauseMs, ...later]: readonly number[] = RETRY_PAUSES_MS,
+): Promise<void> {
+  if ((await attempt(pauseMs === undefined)) || pauseMs === undefined) return;
+  const again = (): Promise<void> => retryBehind(clock, attempt, waitUntil, later);
+  waitUntil(new Promise<void>((resolve) => clock.after(pauseMs, () => resolve(again()))));
 }
 
 /** Returns the circuit breaker of one verb. Verbs have breakers of their own: a cached `find` shows nothing about the ledger. */

@@ -7,9 +7,9 @@ import { SharedStream } from "../http/shared-stream.ts";
 import { utf8Length } from "../model/json.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import type { RecordedAnswer, ReplayRecord, ReplayState } from "../ports/replay-store.ts";
+import type { RecordedAnswer, ReplayState } from "../ports/replay-store.ts";
 import { takeSoon } from "./admission.ts";
-import { askStore, tellStore } from "./ask-store.ts";
+import { askStore, retryBehind, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import {
   hashOf,
@@ -27,7 +27,6 @@ import {
 } from "./idempotency.ts";
 import { report } from "./reports.ts";
 import { callHeaders, ending, refusal } from "./respond.ts";
-import { RETRY_PAUSES_MS } from "./settlements.ts";
 
 /** Recognises a repeated request by its key, and answers it with the answer of the first. */
 export interface Repetitions {
@@ -221,19 +220,13 @@ class Recording implements RunningCall, AnswerRecorder {
     const isTooLarge = answer.body !== undefined && utf8Length(answer.body) > maxReplayBytes;
     const kept = isTooLarge ? { ...answer, body: undefined } : answer;
     const record = { ...this.#entry, callId: call.id, answer: kept, retainMs };
-    await this.#tell(record, 0);
-  }
-
-  /**
-   * Writes the record, and retries beside the call when the store fails: until its lease ends, the claim keeps repetitions waiting.
-   */
-  async #tell(record: ReplayRecord, failures: number): Promise<void> {
-    const call = this.#call;
-    if (await tellStore(call, "replay-store", () => this.#replays.store.record(record, call.details))) return;
-    const delay = RETRY_PAUSES_MS[failures];
-    if (delay === undefined) return;
-    const again = (): Promise<void> => this.#tell(record, failures + 1);
-    call.waitUntil(new Promise<void>((resolve) => call.clock.after(delay, () => resolve(again()))));
+    const tell = (): Promise<void> => this.#replays.store.record(record, call.details);
+    // Until its lease ends, the claim keeps repetitions waiting.
+    await retryBehind(
+      call.clock,
+      () => tellStore(call, "replay-store", tell),
+      (next) => call.waitUntil(next),
+    );
   }
 
   async #release(): Promise<void> {

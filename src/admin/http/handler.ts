@@ -23,8 +23,8 @@ import {
   tellHost,
   unknownName,
 } from "../../options.ts";
+import { retryBehind } from "../../pipeline/ask-store.ts";
 import type { Mounted } from "../../pipeline/call.ts";
-import { RETRY_PAUSES_MS } from "../../pipeline/settlements.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, LATE, systemClock, within } from "../../ports/clock.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
@@ -489,19 +489,17 @@ class Admin {
     }
   }
 
-  /**
-   * Tells the store of answers how a change has ended. Tries again behind the request while the store fails: until then, a repeat finds the
-   * change running.
-   */
-  async #tellEnd(tell: () => Promise<void>, failures = 0): Promise<void> {
-    const { clock, onFailure } = this.#services;
-    try {
-      await tell();
-    } catch (error) {
-      const pauseMs = RETRY_PAUSES_MS[failures];
-      if (pauseMs === undefined) onFailure(error);
-      else clock.after(pauseMs, () => void this.#tellEnd(tell, failures + 1));
-    }
+  /** Tells the store of answers how a change has ended. Until the store takes it, a repeat finds the change running. */
+  #tellEnd(tell: () => Promise<void>): Promise<void> {
+    return retryBehind(this.#services.clock, async (isLast) => {
+      try {
+        await tell();
+        return true;
+      } catch (error) {
+        if (isLast) this.#services.onFailure(error);
+        return false;
+      }
+    });
   }
 
   /** Answers with an error. Tells the user the cause of a refusal only. */
