@@ -28,6 +28,8 @@ interface OfProvider {
     readonly format: string;
     /** The annotations of the block of text before this event. */
     readonly values: readonly WireObject[];
+    /** True for values with places in the answer's text: they are wrong once other text stands before it. */
+    readonly hasPlaces?: true;
   };
 }
 
@@ -221,8 +223,9 @@ export function citationsIn(annotation: Annotation): readonly Citation[] {
   return cited;
 }
 
-/** Moves the places in an annotation by so many bytes, behind other text of the same answer. */
-export function movedBy(annotation: Annotation, bytes: number): Annotation {
+/** Moves the places in an annotation by so many bytes, behind other text of the same answer. Drops the places of the provider's own format. */
+export function movedBy({ ...annotation }: Annotation, bytes: number): Annotation {
+  if ("native" in annotation && annotation.native?.hasPlaces) delete annotation.native;
   const moved = <Place extends { readonly start?: number; readonly end?: number }>(place: Place): Place => ({
     ...place,
     ...(place.start !== undefined && { start: place.start + bytes }),

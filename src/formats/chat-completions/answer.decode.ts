@@ -535,7 +535,7 @@ function decodeSources(
 ): Annotation | undefined {
   const citations = annotations.flatMap(({ url_citation }) => decodeSource(url_citation ?? {}, places));
   // The cast is needed because the annotations are those of an upstream.
-  const native = { format: FORMAT, values: annotations as readonly WireObject[] };
+  const native = { format: FORMAT, values: annotations as readonly WireObject[], hasPlaces: true } as const;
   return citations.length > 0 ? { type: "citations", citations, native } : undefined;
 }
 

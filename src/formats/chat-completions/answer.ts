@@ -65,8 +65,8 @@ interface Choice {
   calls: CallQueue | undefined;
   /** The sources so far. A stream sends them at once, at its end: in the official client, a later list replaces an earlier one. */
   annotations: UrlCitation[] | undefined;
-  /** The places in its text. Undefined behind the chunks of an upstream of this format, whose text was not read. */
-  places: TextPlaces | undefined;
+  /** The places in its text. */
+  readonly places: TextPlaces;
   /** Set once the choice has reasoning. */
   reasoning: DetailsWriter | undefined;
   /** The content so far; undefined in a stream. */
@@ -115,9 +115,13 @@ export class CompletionBuilder extends AnswerBuilder {
   /** Goes on behind the chunks of an upstream of this format, which had this time. */
   goOn(created: number): void {
     if (Number.isFinite(created)) this.#created = created;
-    const choice = this.#choice(0);
-    choice.begun = true;
-    choice.places = undefined;
+    this.#choice(0).begun = true;
+  }
+
+  /** Notes the text of chunks that pass by: a source behind them has its place in the whole text. */
+  passed(events: readonly NeutralEvent[]): void {
+    for (const event of events)
+      if (event.type === "text-delta" && !event.candidate) this.#choice(0).places.add(event.text);
   }
 
   protected write(event: NeutralEvent): void {
@@ -171,7 +175,7 @@ export class CompletionBuilder extends AnswerBuilder {
     if (!REASONING.has(event.type)) this.#addDetails(choice, choice.reasoning?.take());
     switch (event.type) {
       case "text-delta":
-        choice.places?.add(event.text);
+        choice.places.add(event.text);
         if (event.text !== "" || event.signature)
           this.#add(choice, { ...(event.text !== "" && { content: event.text }), ...writeExtra(event) });
         return;
@@ -221,7 +225,7 @@ export class CompletionBuilder extends AnswerBuilder {
   }
 
   #addCode(choice: Choice, content: string): void {
-    choice.places?.skip(content);
+    choice.places.skip(content);
     this.#add(choice, { content });
   }
 

@@ -36,6 +36,12 @@ export class CompletionStream extends StreamedAnswer {
     });
   }
 
+  override encode(event: AnswerEvent): string {
+    if (event.type === "native" && event.format === FORMAT && event.frames && !this.isBuilt)
+      this.builder.passed(event.events);
+    return super.encode(event);
+  }
+
   protected override write(event: AnswerEvent): string {
     if (this.#first !== undefined) {
       // The upstream of the frames has broken off, and another goes on.

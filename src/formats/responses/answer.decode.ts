@@ -297,7 +297,7 @@ export class ResponseDecoder extends NativeDecoder {
     if (citations.length > 0)
       this.add({
         type: "annotation",
-        annotation: { type: "citations", citations, native: { format: FORMAT, values } },
+        annotation: { type: "citations", citations, native: { format: FORMAT, values, hasPlaces: true } },
       });
   }
 

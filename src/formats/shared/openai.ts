@@ -231,13 +231,13 @@ export interface WireSource {
 /**
  * Returns the sources on the web that an annotation names.
  *
- * @param places The places in the text of the answer so far; undefined if that text is not known.
+ * @param places The places in the text of the answer so far.
  * @param from The position of the wire's text in the answer's text, in characters.
  */
-export function sourcesIn(annotation: Annotation, places: TextPlaces | undefined, from = 0): WireSource[] {
+export function sourcesIn(annotation: Annotation, places: TextPlaces, from = 0): WireSource[] {
   return citationsIn(annotation).flatMap(({ uri: url, title = url, ...span }) => {
     if (url === undefined || title === undefined) return [];
-    const { start = 0, end = 0 } = places?.charsOf(span) ?? {};
+    const { start = 0, end = 0 } = places.charsOf(span) ?? {};
     // The text of an earlier part has no place in this one.
     const isWithin = start < end && end > from;
     return {

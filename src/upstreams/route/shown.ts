@@ -2,7 +2,7 @@
 
 import type { ChatEvent, ContentEvent, NativeEvent } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
-import { isJsonObject, parseJson } from "../../model/json.ts";
+import { isJsonObject, parseJson, utf8Length } from "../../model/json.ts";
 
 /** An event in neutral words. */
 export type Neutral = Exclude<ChatEvent, NativeEvent>;
@@ -216,7 +216,7 @@ export function anchorOf(text: string): string {
 
 /** Joins the text of the next upstream to a text that was shown: what the upstream repeats is left out. */
 export class Join {
-  /** The number of characters that were left out. */
+  /** The bytes that were left out, less those that were added. */
   removed = 0;
   readonly #begun: string;
   readonly #anchor: string;
@@ -240,6 +240,7 @@ export class Join {
   add(piece: string): string {
     if (this.#isDecided) return this.#behindSpace(piece);
     const said = this.#held === "" ? piece.trimStart() : piece;
+    this.removed += utf8Length(piece) - utf8Length(said);
     if (said === "") return "";
     this.#held += said;
     if (this.#repeated !== undefined) {
@@ -268,21 +269,23 @@ export class Join {
     this.#isDecided = true;
     this.#held = "";
     if (held.startsWith(repeated)) {
-      this.removed += repeated.length;
+      this.removed += utf8Length(repeated);
       return this.#behindSpace(held.slice(repeated.length));
     }
     // An upstream that goes on by itself begins with a word.
     const isWord = this.#space === "" && WORD_END.test(this.#begun.slice(-2)) && WORD_START.test(held);
     this.#space = "";
-    return isWord ? ` ${held}` : held;
+    if (!isWord) return held;
+    this.removed--;
+    return ` ${held}`;
   }
 
   #behindSpace(piece: string): string {
     let at = 0;
     while (at < this.#space.length && at < piece.length && piece[at] === this.#space[at]) at++;
     this.#space = at < piece.length ? "" : this.#space.slice(at);
-    this.removed += at;
-    return at === 0 ? piece : piece.slice(at);
+    this.removed += utf8Length(piece.slice(0, at));
+    return piece.slice(at);
   }
 }
 

@@ -283,6 +283,7 @@ describe("a stream", () => {
             native: {
               format: "chat-completions",
               values: [{ type: "url_citation", url_citation: { url: "https://a.b", title: "A" } }, {}],
+              hasPlaces: true,
             },
           },
         },

@@ -131,6 +131,66 @@ describe("reasoning", () => {
   });
 });
 
+describe("a source that the next upstream cites", () => {
+  const CITED = "Süden";
+  const whole = `Grüße aus Köln: der Wind kömmt heute aus ${CITED}, sagt man.`;
+  const url = "https://wind.test";
+
+  /** The rest of the answer, behind words that it may have been told to repeat, with the place of a word in it. */
+  const citing =
+    (format: "chat-completions" | "responses"): RawAnswer =>
+    (socket, { body }) => {
+      const rest = restOf(script("second", text(whole)), body);
+      const said = rest.parts.flatMap(({ pieces }) => pieces).join("");
+      const start_index = said.indexOf(CITED);
+      const place = { url, title: "Wind", start_index, end_index: start_index + CITED.length };
+      const bytes = framesOf(format, rest)
+        .map((frame) => frame.bytes)
+        .join("");
+      const cited =
+        format === "responses"
+          ? bytes.replaceAll(
+              '"annotations":[]',
+              JSON.stringify({ annotations: [{ type: "url_citation", ...place }] }).slice(1, -1),
+            )
+          : bytes.replace(
+              '"delta":{},"finish_reason":"stop"',
+              `"delta":${JSON.stringify({ annotations: [{ type: "url_citation", url_citation: place }] })},"finish_reason":"stop"`,
+            );
+      socket.end(STREAM_HEAD + cited);
+    };
+
+  describe.each(["chat-completions", "responses"] as const)("(%s)", (second) => {
+    it.each(
+      (["chat-completions", "responses"] as const).flatMap((caller) =>
+        (["chat-completions", "responses", "messages"] as const).flatMap((first) =>
+          [true, false].map((prefill) => [caller, first, prefill] as const),
+        ),
+      ),
+    )("has its place in the whole text for a caller of %s, begun by %s (prefill: %s)", async (...row) => {
+      const [caller, first, prefill] = row;
+      await using stage = await breakStage([
+        { format: first, answer: breaksBehind(first, script("first", text(whole)), "der Win") },
+        { format: second, answer: citing(second), more: { prefill } },
+      ]);
+      const response = await fetch(`${stage.url}/v1/${caller === "responses" ? "responses" : "chat/completions"}`, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${KEY}` },
+        body: JSON.stringify({
+          model: "m",
+          stream: true,
+          [caller === "responses" ? "input" : "messages"]: [{ role: "user", content: "Hi" }],
+        }),
+      });
+      const answer = await response.text();
+      expect(stage.upstreams[1]?.requests).toHaveLength(1);
+      const places = answer.match(/"start_index":\d+,"end_index":\d+/g) ?? [];
+      const start = whole.indexOf(CITED);
+      expect(new Set(places)).toEqual(new Set([`"start_index":${start},"end_index":${start + CITED.length}`]));
+    });
+  });
+});
+
 describe("the next upstream", () => {
   const cut: Voice = { format: "messages", answer: breaksBehind("messages", script("first", text(WHOLE)), "r of our") };
   const said = WHOLE.slice(0, 24);
