@@ -1,4 +1,4 @@
-/** Tables for people, and CSV for programs and spreadsheets, of one list of columns. */
+/** Tables for people, and CSV for programs and spreadsheets, of one list of columns; and long rows as JSON. */
 
 import { decimalsOf, digitsFor } from "../model/money.ts";
 import { oneLine } from "../options.ts";
@@ -131,7 +131,7 @@ export const SPREADSHEETS = ["excel", "excel-europe"] as const;
  */
 export type Spreadsheet = (typeof SPREADSHEETS)[number];
 
-/** The rows of a part of CSV: so many are written in a few milliseconds. */
+/** The rows of a part of CSV or JSON: so many are written in a few milliseconds. */
 const ROWS_OF_PART = 200;
 
 /**
@@ -168,7 +168,15 @@ export function* csvPartsOf<Row>(
   if (spreadsheet && table.length > 0) yield lineOf(columns.map((column, at) => written(totalOf(column, table, at))));
 }
 
-/** Joins the parts of CSV, and lets other work run between them. */
+/** Writes rows as JSON in parts, behind the other fields of their object. */
+export function* jsonPartsOf(others: object, rows: readonly object[]): Generator<string, void> {
+  yield JSON.stringify({ ...others, rows: [] }).slice(0, -"]}".length);
+  for (let from = 0; from < rows.length; from += ROWS_OF_PART)
+    yield `${from > 0 ? "," : ""}${JSON.stringify(rows.slice(from, from + ROWS_OF_PART)).slice(1, -1)}`;
+  yield "]}";
+}
+
+/** Joins the parts of CSV or JSON, and lets other work run between them. */
 export async function inTurns(parts: Iterable<string>): Promise<string> {
   let text = "";
   for (const part of parts) {

@@ -350,7 +350,7 @@ class Admin {
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv && csvHeaders(told.csv.fileName)), ...(told.tag && { etag: told.tag }) },
-        body: told.csv?.text ?? JSON.stringify(told.body),
+        body: told.csv?.text ?? told.json ?? JSON.stringify(told.body),
       };
     };
     const key = req.headers.get("idempotency-key");

@@ -21,7 +21,7 @@ import {
 } from "../calls.ts";
 import { isStorableId } from "../durable.ts";
 import { SQL_SHAPES, SqlAccess, type SqlDialect, type SqlStoreOptions } from "./database.ts";
-import { type CallTable, numberOf, type SqlSchema, type StoredInteger, type USAGE_BY, USAGE_SUMS } from "./tables.ts";
+import { type CallTable, numberOf, type SqlSchema, type USAGE_BY, USAGE_SUMS } from "./tables.ts";
 
 /**
  * Makes a reader of the calls that a `sqlCallLog` or a recorder of `openStores` writes, in this process or another one.
@@ -100,13 +100,13 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
       ...(model === undefined ? [] : [eb("model", "=", model)]),
       ...(upstream === undefined ? [] : [eb("upstream", "=", upstream)]),
     ]);
-  // As text, which is exact where a driver's numbers are not.
-  const sums = USAGE_SUMS.map((name) =>
-    sql<string | null>`CAST(SUM(${sql.ref(name)}) AS ${sql.raw(dialect === "mysql" ? "CHAR" : "TEXT")})`.as(name),
-  );
+  // As text, which is exact where a driver's numbers are not. As one text, because SQLite reads all rows before other work runs.
+  const sums = USAGE_SUMS.map((name) => sql`SUM(${sql.ref(name)})`);
+  const joined =
+    dialect === "mysql" ? sql<string>`CONCAT_WS(',', ${sql.join(sums)})` : sql.join<string>(sums, sql` || ',' || `);
   const asked = db
     .selectFrom("usage_days")
-    .select(() => sums)
+    .select(() => joined.as("sums"))
     .where(counted);
   const total = await access.attempt(() => asked.executeTakeFirst());
   const currency = await currencyIn(access);
@@ -115,7 +115,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const { recorded, asOf } = await daysIn(access);
   const timeZone = chains && (await zoneOf(access, chains));
   const ofAll = {
-    total: sumsOf(total ?? {}, currency),
+    total: sumsOf(total?.sums, currency),
     ...daysSummed(query, recorded, new Date(asOf).toISOString().slice(0, 10)),
     ...given({ timeZone }),
     asOf,
@@ -133,7 +133,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
   const told: UsageRow[] = [];
   for (const [at, row] of rows.entries()) {
     if (at % ROWS_OF_TURN === ROWS_OF_TURN - 1) await nextIteration();
-    told.push({ ...columnsOf(row, by), ...sumsOf(row, currency) });
+    told.push({ ...columnsOf(row, by), ...sumsOf(row.sums, currency) });
   }
   return { by: named, rows: await withNames(access, told, named), ...ofAll };
 }
@@ -260,8 +260,10 @@ function columnsOf(
   );
 }
 
-function sumsOf(row: Partial<Record<SumColumn, StoredInteger | null>>, currency: string | null): UsageRow {
-  const sums = Object.entries(SUMS).map(([name, column]) => [name, Number(row[column] ?? 0)]);
+/** @param joined The sums of `USAGE_SUMS`. Without a row, PostgreSQL and SQLite have none, and MySQL an empty text. */
+function sumsOf(joined: string | null | undefined, currency: string | null): UsageRow {
+  const values = joined ? joined.split(",") : [];
+  const sums = Object.entries(SUMS).map(([name, column]) => [name, Number(values[USAGE_SUMS.indexOf(column)] ?? 0)]);
   // The cast is safe: each name of the sums gets a number.
   const counted = Object.fromEntries(sums) as UsageRow;
   return { ...counted, ...moneyIn(counted.units, currency) };
