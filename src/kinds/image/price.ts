@@ -29,7 +29,7 @@ export interface ImagePrice {
   readonly hasFreeModels?: boolean;
 }
 
-/** The quota units of one image of medium or unknown quality, by model and size. */
+/** The quota units of one image of medium quality, by model and size. */
 const BY_SIZE: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   "image-model-2": { "256x256": 1_600, "512x512": 1_800, "1024x1024": 2_000 },
   "image-model-3": { "1024x1024": 4_000, "1792x1024": 8_000, "1024x1792": 8_000 },
@@ -39,11 +39,22 @@ const BY_SIZE: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 /** The quota units of an image whose model or size is not in the table, such as the size `auto`. */
 const OTHERWISE = 8_000;
 
-const TIMES: Readonly<Record<string, number>> = { low: 0.25, medium: 1, high: 4, hd: 2 };
+const HIGH = 4;
+const TIMES: ReadonlyMap<string, number> = new Map([
+  ["low", 0.25],
+  ["medium", 1],
+  ["standard", 1],
+  ["auto", 1],
+  ["hd", 2],
+  ["high", HIGH],
+]);
 
-/** The default price: a table by model, size and quality. The ratios of the prices follow those of public providers. */
-export const imagePriceTable: ImagePrice = ({ model, size, quality }) =>
-  (BY_SIZE[model]?.[size] ?? OTHERWISE) * (TIMES[quality ?? ""] ?? 1);
+/**
+ * The default price: a table by model, size and quality. The ratios of the prices follow those of public providers. A quality that the table
+ * does not have, such as `max`, costs as much as `high`.
+ */
+export const imagePriceTable: ImagePrice = ({ model, size, quality = "medium" }) =>
+  (BY_SIZE[model]?.[size] ?? OTHERWISE) * (TIMES.get(quality) ?? HIGH);
 
 /** Returns the units of one image, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
 export function unitsOfOne(

@@ -3,7 +3,7 @@
 import type { ImageModel } from "openai/resources/images";
 import { describe, expect, it } from "vitest";
 import { ImageModels, maxPictureBytes } from "../../../src/formats/images/request.models.ts";
-import type { ImageOperation, ImageRequest } from "../../../src/index.ts";
+import { imagePriceTable, type ImageOperation, type ImageRequest } from "../../../src/index.ts";
 
 type Fields = Readonly<Record<string, string | number>>;
 
@@ -128,5 +128,18 @@ describe("a host's own model that takes any size", () => {
     expect(() => choose("generate", { model: "gpt-image-2", size: "2048x1152" })).toThrow(
       'or "1536x1024" or "1024x1536" or "auto" for the model "gpt-image-2"',
     );
+  });
+});
+
+const priceOf = (quality: string | undefined): number =>
+  imagePriceTable({ model: "image-model-multi", size: "1024x1024", quality });
+
+describe("the default price", () => {
+  it.each([undefined, "auto", "standard", "medium"])("takes the quality %s for the usual one", (quality) => {
+    expect(priceOf(quality)).toBe(4_200);
+  });
+
+  it.each(["xhigh", "max", "constructor"])("takes the quality %s, which a host may add, for high", (quality) => {
+    expect(priceOf(quality)).toBe(priceOf("high"));
   });
 });
