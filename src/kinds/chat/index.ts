@@ -106,7 +106,9 @@ export const chat: ChatKind = {
     const { stopSequences, candidateCount = 1 } = request;
     const twoSteps = cost.steps && endpoint.inTwoSteps?.(call, request, cost.steps);
     const meter = twoSteps?.meter ?? new ChatMeter(call, request, cost.inputTokens);
-    const stop = { candidateCount, format: endpoint.format, onCut: () => meter.cut() };
+    const { format } = endpoint;
+    const isOwnBody = request.native?.format === format;
+    const stop = { candidateCount, format, isOwnBody, onCut: () => meter.cut() };
     return {
       meter,
       ...(twoSteps && { ask: twoSteps.ask }),

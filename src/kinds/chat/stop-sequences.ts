@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { Limits } from "../../limits.ts";
-import type { ChatEvent, ContentEvent, NativeEvent } from "../../model/chat-event.ts";
+import { type ChatEvent, type ContentEvent, type NativeEvent, withMaker } from "../../model/chat-event.ts";
 
 /** Throws `invalid_request` for more stop sequences, or longer ones, than the limits allow. */
 export function assertSearchable(
@@ -28,21 +28,23 @@ export interface StopOptions {
   readonly candidateCount: number;
   /** The caller's format. */
   readonly format: string;
+  /** True for a caller's body that no hook has changed: an upstream of the caller's format receives it with its stop sequences. */
+  readonly isOwnBody: boolean;
   /** Called when the backend is stopped before it has reported its usage. */
   readonly onCut: () => void;
 }
 
 /**
  * Passes a backend's events on, and ends the text of each candidate before the first stop sequence. When several sequences end at the same
- * character, the longest counts. A native event in the caller's format passes unchanged, because its upstream received the same stop
- * sequences. An upstream of another format may accept fewer sequences, so the neutral events of its native events are searched, too.
+ * character, the longest counts. A native event in the caller's format passes unchanged if its upstream received the caller's own body, with
+ * the same stop sequences. A body that is encoded for an upstream may have fewer, so the neutral events of its native events are searched, too.
  *
  * @param sequences The stop sequences, which `assertSearchable` has accepted. Empty sequences are ignored.
  */
 export async function* endAtStopSequences(
   events: AsyncIterable<ChatEvent | string>,
   sequences: readonly string[],
-  { candidateCount, format, onCut }: StopOptions,
+  { candidateCount, format, isOwnBody, onCut }: StopOptions,
 ): AsyncGenerator<ChatEvent> {
   const searched = sequences.filter((sequence) => sequence !== "");
   const candidates = new Map<number, CandidateText>();
@@ -64,8 +66,10 @@ export async function* endAtStopSequences(
     // The meter refuses an event without its text.
     if (event.type === "text-delta" && typeof event.text !== "string") yield event;
     else if (event.type !== "native") yield* passedOf(event);
-    else if (event.format === format) yield event;
-    else yield { ...event, events: event.events.flatMap(passedOf) };
+    else if (event.format !== format) yield { ...event, events: event.events.flatMap(passedOf) };
+    else if (isOwnBody) yield event;
+    // The caller would get the frames of the upstream as they are.
+    else for (const inner of event.events) yield* passedOf(withMaker(inner, format));
     if (candidates.size < candidateCount || !Array.from(candidates.values()).every(({ isOver }) => isOver)) continue;
     if (!isCounted) onCut();
     return;

@@ -1,7 +1,7 @@
 /** Goes on with an answer on the next upstream, when the upstream of its beginning has broken off. */
 
 import { changedError, GatewayError, toGatewayError } from "../../errors.ts";
-import { type ChatEvent, movedBy } from "../../model/chat-event.ts";
+import { type ChatEvent, movedBy, withMaker } from "../../model/chat-event.ts";
 import type { ChatMessage, ChatRequest, TextTurn } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { utf8Length } from "../../model/json.ts";
@@ -307,11 +307,4 @@ function withTurns(messages: readonly ChatMessage[], said: string, instruction: 
       : [...messages, { role: "assistant", parts: [part] }];
   if (instruction !== undefined) turns.push({ role: "user", parts: [{ type: "text", text: instruction }] });
   return turns;
-}
-
-/** Names the maker of an event's signature, which only the frames around it have named. */
-function withMaker(event: Neutral, maker: string): Neutral {
-  if ("maker" in event && event.maker !== undefined) return event;
-  const isSigned = event.type === "redacted-reasoning" || ("signature" in event && event.signature !== undefined);
-  return isSigned ? { ...event, maker } : event;
 }

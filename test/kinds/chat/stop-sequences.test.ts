@@ -19,6 +19,7 @@ const call = (type: "tool-call-start" | "tool-call-delta" | "tool-call-end", id 
 const of = (candidateCount: number, onCut = (): void => {}): StopOptions => ({
   candidateCount,
   format: "messages",
+  isOwnBody: true,
   onCut,
 });
 

@@ -1,7 +1,7 @@
 /** More stop sequences than an upstream's format takes: the gateway ends the answer at the others. */
 
 import { describe, expect, it } from "vitest";
-import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { createGateway, type Gateway, type Hook, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
 
 const quotas = memoryQuotaStore([{ apiKey: "sk-one" }]);
@@ -24,9 +24,9 @@ const FORMATS: readonly [RelayFormat, version: string][] = [
 
 const send: typeof fetch = (input, init) => upstream.fetch(new Request(input, init));
 
-function gatewayBefore(format: RelayFormat, version: string): Gateway {
+function gatewayBefore(format: RelayFormat, version: string, hooks: readonly Hook[] = []): Gateway {
   const backend: ModelBackend = relay({ format, baseUrl: `http://up.test${version}`, apiKey: "sk-one", fetch: send });
-  return createGateway({ backend, quotas });
+  return createGateway({ backend, quotas, hooks });
 }
 
 function ask(gateway: Gateway, path: string, body: object): Promise<Response> {
@@ -65,4 +65,24 @@ describe.each(FORMATS)("relayed as %s", (format, version) => {
       expect(text).toContain('"finishReason":"STOP"');
     },
   );
+});
+
+describe("a request that a hook has changed", () => {
+  const brief: Hook = {
+    before: (request) =>
+      "messages" in request ? { ...request, system: [{ type: "text", text: "Be brief." }] } : undefined,
+  };
+
+  it.each<[string, RelayFormat, string, object]>([
+    ["white space", "messages", "/v1/messages", { max_tokens: 99, stop_sequences: [" "] }],
+    ["a model that reasons", "chat-completions", "/v1/chat/completions", { model: "gpt-5", stop: " " }],
+  ])("ends at a stop sequence that its upstream does not take: %s", async (_what, format, path, body) => {
+    for (const stream of [true, false]) {
+      const messages = [{ role: "user", content: "Go on." }];
+      const asked = { model: "m", messages, stream, ...body };
+      const answer = await ask(gatewayBefore(format, "/v1", [brief]), path, asked);
+      const text = await answer.text();
+      expect(text.match(/(?<="(?:text|content)":")[^"]+/g)?.join("")).toBe("AB");
+    }
+  });
 });
