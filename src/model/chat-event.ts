@@ -243,11 +243,11 @@ export function movedBy({ ...annotation }: Annotation, bytes: number): Annotatio
   return { ...annotation, supports };
 }
 
-/** Names the maker of an event's signature, which only the frames around it have named. */
+/** Names the maker of an answer or of its signature, which only the frames around the event have named. */
 export function withMaker(event: NativeEvent["events"][number], maker: string): NativeEvent["events"][number] {
   if ("maker" in event && event.maker !== undefined) return event;
   const isSigned = event.type === "redacted-reasoning" || ("signature" in event && event.signature !== undefined);
-  return isSigned ? { ...event, maker } : event;
+  return isSigned || event.type === "start" ? { ...event, maker } : event;
 }
 
 /** Notes the text in which a run of frames is written: frames of a stream in which nothing but a text goes on. */

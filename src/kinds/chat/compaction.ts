@@ -1,7 +1,7 @@
 /** Answers in two steps: the model first writes a summary of a long conversation, and then answers with the summary in its place. */
 
 import { backendFailed } from "../../errors.ts";
-import type { AnswerEvent, ChatEvent } from "../../model/chat-event.ts";
+import { type AnswerEvent, type ChatEvent, withMaker } from "../../model/chat-event.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { type Certainty, sumOfUsages } from "../../model/usage.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
@@ -159,9 +159,10 @@ async function* answered(
   const next = compaction.replaced(request, summary);
   meter.beginLast(next, estimateInputTokens(next, countTokens));
   if (summary === "") throw backendFailed("The model wrote no summary.");
-  let item: ChatEvent | undefined = await compaction.itemOf(request, summary);
+  const made = await compaction.itemOf(request, summary);
+  let item: ChatEvent | undefined = made;
   for await (const event of backend.ask(next))
-    for (const one of neutral(event)) {
+    for (const one of divided(event, made.format)) {
       if (item && !isBeginning(one)) {
         yield item;
         item = undefined;
@@ -172,8 +173,10 @@ async function* answered(
 }
 
 /** Tells whether an event comes before the content of an answer. */
-const isBeginning = (event: BackendEvent): boolean =>
-  typeof event !== "string" && (event.type === "start" || event.type === "usage");
+function isBeginning(event: BackendEvent): boolean {
+  if (typeof event === "string") return false;
+  return event.type === "native" ? event.events.every(isBeginning) : event.type === "start" || event.type === "usage";
+}
 
 function textOf(event: BackendEvent): string {
   if (typeof event === "string") return event;
@@ -181,6 +184,11 @@ function textOf(event: BackendEvent): string {
   return event.type === "text-delta" ? event.text : "";
 }
 
-/** Returns the neutral events of a piece in its provider's own format: the frames of an answer have no place for another item. */
-const neutral = (event: BackendEvent): readonly BackendEvent[] =>
-  typeof event !== "string" && event.type === "native" ? event.events : [event];
+/** Divides a piece into its events. The frames of the caller's own format are left out: they have no place for another item. */
+function divided(event: BackendEvent, own: string): readonly BackendEvent[] {
+  if (typeof event === "string" || event.type !== "native") return [event];
+  const { format, events, unsupported } = event;
+  if (format === own) return events.map((one) => withMaker(one, own));
+  const others = unsupported ? { unsupported } : {};
+  return events.map((one) => ({ type: "native", format, frames: [], events: [one], ...others }));
+}

@@ -4,6 +4,7 @@ import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { describe, expect, it } from "vitest";
 import { withDuring } from "../../../src/hooks/index.ts";
+import type { GatewayOptions } from "../../../src/index.ts";
 import { hedge } from "../../../src/upstreams/route/index.ts";
 import { type RawAnswer, STREAM_HEAD, whole } from "../relay/raw-upstream.ts";
 import { callerOf, type ChatFormatName, FORMATS, type Read, readResponse, ResponseCheck } from "./callers.ts";
@@ -367,6 +368,62 @@ describe.each(FORMATS)("a hook that changes pieces of an answer of %s", (format)
   ])("sees one answer with %s", async (_name, parts, needle, whole) => {
     await using stage = await broken(format, format, parts, needle, { gateway: { hooks: [marked] } });
     expect(await stage.read()).toMatchObject(whole);
+  });
+});
+
+/** Asks for an answer whose conversation is compacted before. */
+const askCompacted = (url: string): Promise<Response> =>
+  fetch(`${url}/v1/responses`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${KEY}` },
+    body: JSON.stringify({
+      model: "m",
+      stream: true,
+      reasoning: { effort: "low", summary: "auto" },
+      include: ["reasoning.encrypted_content"],
+      context_management: [{ type: "compaction", compact_threshold: 200 }],
+      input: [
+        { role: "user", content: "word ".repeat(100) },
+        { role: "assistant", content: "Yes." },
+        { role: "user", content: "When is it?" },
+      ],
+    }),
+  });
+
+describe("a compaction whose summary breaks off", () => {
+  const SUMMARY = "They spoke of a launch in May.";
+  const compacting: Partial<GatewayOptions> = {
+    responses: { compaction: { keys: [{ name: "one", secret: new Uint8Array(32) }] } },
+  };
+
+  it.each(FORMATS)("goes on, and is charged with the answer, by upstreams of %s", async (format) => {
+    const answered = script("answer", THOUGHT, text("In May."));
+    let count = 0;
+    const first: RawAnswer = (socket, request) =>
+      count++ === 0
+        ? breaksBehind(format, script("first", text(SUMMARY)), "launch i")(socket, request)
+        : writesAll(socket, framesOf(format, answered));
+    await using stage = await breakStage(
+      [
+        { format, answer: first },
+        { format, answer: goesOn(format, script("second", text(SUMMARY))) },
+      ],
+      { gateway: compacting },
+    );
+    const frames = await (await askCompacted(stage.url)).text();
+    expect(told(stage)).toContain("broke off");
+    const [record] = stage.records;
+    expect(record).toMatchObject({ outcome: "completed", attempts: [{ movedOn: "broke-off" }, {}, {}] });
+    expect(stage.quotas.report("caller")).toMatchObject({ used: record?.units });
+    // The input of all three requests is charged, and the output of each upstream.
+    expect(record?.units).toBeGreaterThan(3 * 75 + SUMMARY.length + "In May.".length);
+    const { response } = JSON.parse(/^data: (.*"response\.completed".*)$/m.exec(frames)?.[1] ?? "{}") as {
+      response: { id: string; output: Record<string, unknown>[] };
+    };
+    expect(response.output.map(({ type }) => type)).toEqual(["compaction", "reasoning", "message"]);
+    // An id of another format would tell the caller nothing.
+    expect(response.id).toMatch(/^resp_/);
+    expect(typeof response.output[1]?.["encrypted_content"] === "string").toBe(format !== "generate-content");
   });
 });
 
