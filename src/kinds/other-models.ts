@@ -5,6 +5,7 @@
 
 import type { FieldPath } from "../errors.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
+import { derived, listedIn, remembered } from "../model/derived.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../model/json.ts";
 import type { Usage } from "../model/usage.ts";
 import type { ModelKind } from "../ports/call-info.ts";
@@ -83,10 +84,19 @@ function addFields(object: object, path: FieldPath, isBody: boolean, found: Othe
 }
 
 function addEach(value: unknown, path: FieldPath, isBody: boolean, found: OtherModel[]): void {
-  if (isJsonObject(value)) addFields(value, path, isBody, found);
-  else if (Array.isArray(value))
-    for (const [index, one] of value.entries()) addEach(one, [...path, index], isBody, found);
+  if (isJsonObject(value)) return addFields(value, path, isBody, found);
+  if (!Array.isArray(value)) return;
+  const known = isBody ? undefined : listedIn(value);
+  for (const [index, one] of value.entries())
+    if (!known || hasFields(one, known[index])) addEach(one, [...path, index], isBody, found);
 }
+
+/** Tells whether a tool, or another element of a list, has such fields. An agent sends the same tools with each call. */
+const hasFields = derived((value: unknown): boolean => {
+  const found: OtherModel[] = [];
+  addEach(value, [], false, found);
+  return found.length > 0;
+});
 
 /** Adds the fields of tools that stand in contents, such as an item that brings further tools, or a block of a turn that adds one. */
 function addTools(value: unknown, path: FieldPath, found: OtherModel[]): void {
@@ -112,13 +122,16 @@ const isAddition = (block: JsonValue): block is JsonObject => isJsonObject(block
 const NO_TOOLS: readonly never[] = [];
 
 /** Returns the tools of a body of a chat: those of the request, and those that a turn adds. */
-export function toolsIn(native: NativeRequest | undefined): readonly JsonObject[] {
-  const { tools, messages } = native?.body ?? {};
+export const toolsIn = (native: NativeRequest | undefined): readonly JsonObject[] =>
+  native ? toolsOf(native) : NO_TOOLS;
+
+const toolsOf = /* @__PURE__ */ remembered(({ body }: NativeRequest): readonly JsonObject[] => {
+  const { tools, messages } = body;
   const found: unknown[] = Array.isArray(tools) ? [...tools] : [];
   for (const turn of Array.isArray(messages) ? messages : NO_TOOLS)
     if (isJsonObject(turn)) for (const [, tool] of addedTools(turn)) found.push(tool["definition"]);
   return found.filter(isJsonObject);
-}
+});
 
 /** The fields beside the name of a fallback of messages: they set the parameters of its attempt. */
 const SETTINGS: ReadonlySet<string> = new Set(["max_tokens", "thinking", "output_config", "speed"]);
@@ -147,9 +160,15 @@ const isSchema = (
   { type, name }: { readonly type?: unknown; readonly name?: unknown },
 ): boolean => field === "parameters" && (type === "function" || (type === undefined && typeof name === "string"));
 
-/** Returns the names of the models that may answer in place of the requested model. A tool's model answers no request. */
-const answering = (native: NativeRequest | undefined): string[] =>
-  otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.some(isTool) ? [] : name));
+/**
+ * Returns the names of the models that may answer in place of the requested model. A tool's model answers no request. A call needs them for its
+ * hold, its output limit and its charge.
+ */
+const answering = (native: NativeRequest | undefined): readonly string[] => (native ? answeringIn(native) : []);
+
+const answeringIn = /* @__PURE__ */ remembered((native: NativeRequest): readonly string[] =>
+  otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.some(isTool) ? [] : name)),
+);
 
 const isTool = (field: string | number): boolean => field === "tools" || field === "tool";
 

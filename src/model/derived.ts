@@ -122,3 +122,13 @@ export function frozen<Value>(value: Value): Value {
   }
   return value;
 }
+
+/** Returns a function of an object that runs once for each object. Its results are kept as long as the objects. */
+export function remembered<Value extends object, Result>(make: (value: Value) => Result): (value: Value) => Result {
+  const results = new WeakMap<Value, { readonly result: Result }>();
+  return (value) => {
+    const known = results.get(value) ?? { result: make(value) };
+    results.set(value, known);
+    return known.result;
+  };
+}

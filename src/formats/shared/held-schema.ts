@@ -4,6 +4,7 @@
  */
 
 import type { ResponseFormat } from "../../model/chat-request.ts";
+import { remembered } from "../../model/derived.ts";
 import { type JsonObject, isJsonObject } from "../../model/json.ts";
 import type { ConvertedFields } from "./conversions.ts";
 import { enumSchema } from "./schema.ts";
@@ -144,36 +145,30 @@ function missable(schema: JsonObject): number {
 const mapValues = (object: JsonObject, map: (value: unknown, name: string) => JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value, name)]));
 
-/** Keeps the results for a schema as long as the schema: the same tools come with each call of an agent. */
-function remembered<Result>(make: (schema: JsonObject) => Result): (schema: JsonObject) => Result {
-  const results = new WeakMap<JsonObject, { readonly result: Result }>();
-  return (schema) => {
-    const known = results.get(schema) ?? { result: make(schema) };
-    results.set(schema, known);
-    return known.result;
-  };
-}
-
 /** A schema as Anthropic takes it. `isSame` is true when nothing of the schema has changed. */
 interface HeldSchema {
   readonly schema: JsonObject;
   readonly isSame: boolean;
 }
 
+// The same tools come with each call of an agent, so the results for a schema are remembered.
+
 /**
  * Returns the schema that a model of Anthropic can be held to. Undefined for a schema that allows any JSON or unknown names, that leads to
  * itself, or that is too large.
  */
-export const heldSchema: (schema: JsonObject) => HeldSchema | undefined = /* @__PURE__ */ remembered((schema) => {
-  const fitting = new Fitting();
-  try {
-    const fitted = fitting.fit(schema);
-    return { schema: fitted, isSame: fitting.isSame };
-  } catch (error) {
-    if (error instanceof NotHeldError) return undefined;
-    throw error;
-  }
-});
+export const heldSchema: (schema: JsonObject) => HeldSchema | undefined = /* @__PURE__ */ remembered(
+  (schema: JsonObject) => {
+    const fitting = new Fitting();
+    try {
+      const fitted = fitting.fit(schema);
+      return { schema: fitted, isSame: fitting.isSame };
+    } catch (error) {
+      if (error instanceof NotHeldError) return undefined;
+      throw error;
+    }
+  },
+);
 
 /** Tells whether Anthropic takes `strict` beside a schema of arguments. */
 export const isHeld = (schema: JsonObject): boolean => heldSchema(schema)?.isSame === true;
@@ -184,7 +179,7 @@ const LAX =
 
 /** Tells whether OpenAI takes `strict` beside a schema of arguments: each object is closed, and demands all its properties. */
 export const isStrict: (schema: JsonObject) => boolean = /* @__PURE__ */ remembered(
-  (schema) => schema["type"] === "object" && !("anyOf" in schema) && isStrictNode(schema, 0),
+  (schema: JsonObject) => schema["type"] === "object" && !("anyOf" in schema) && isStrictNode(schema, 0),
 );
 
 function isStrictNode(schema: unknown, depth: number): boolean {
@@ -219,48 +214,50 @@ export function argumentsSchema(schema: JsonObject, fields: ConvertedFields): Js
   return root;
 }
 
-const joined = /* @__PURE__ */ remembered((schema): { readonly isUnion: boolean; readonly root: JsonObject } => {
-  const { $ref: _reference, anyOf, oneOf, allOf, ...root } = { ...resolved(schema, schema), ...schema };
-  /** The different schemas of each property, by their JSON. */
-  const properties = new Map<string, Map<string, JsonObject[string]>>();
-  const demanded = new Set<string>();
-  const add = (node: JsonObject): void => {
-    for (const [name, property] of Object.entries(isJsonObject(node["properties"]) ? node["properties"] : {})) {
-      const known = properties.get(name) ?? new Map<string, JsonObject[string]>();
-      properties.set(name, known.set(JSON.stringify(property), property));
+const joined = /* @__PURE__ */ remembered(
+  (schema: JsonObject): { readonly isUnion: boolean; readonly root: JsonObject } => {
+    const { $ref: _reference, anyOf, oneOf, allOf, ...root } = { ...resolved(schema, schema), ...schema };
+    /** The different schemas of each property, by their JSON. */
+    const properties = new Map<string, Map<string, JsonObject[string]>>();
+    const demanded = new Set<string>();
+    const add = (node: JsonObject): void => {
+      for (const [name, property] of Object.entries(isJsonObject(node["properties"]) ? node["properties"] : {})) {
+        const known = properties.get(name) ?? new Map<string, JsonObject[string]>();
+        properties.set(name, known.set(JSON.stringify(property), property));
+      }
+    };
+    add(root);
+    for (const name of namesIn(root)) demanded.add(name);
+    for (const [branches, demands] of [
+      [anyOf, "all"],
+      [oneOf, "all"],
+      [allOf, "one"],
+    ] as const) {
+      if (!Array.isArray(branches)) continue;
+      const counts = new Map<string, number>();
+      for (const branch of branches) {
+        const node = isJsonObject(branch) ? resolved(branch, schema) : {};
+        add(node);
+        for (const name of namesIn(node)) counts.set(name, (counts.get(name) ?? 0) + 1);
+      }
+      // Alternatives demand what all of them demand.
+      for (const [name, count] of counts) if (demands === "one" || count === branches.length) demanded.add(name);
     }
-  };
-  add(root);
-  for (const name of namesIn(root)) demanded.add(name);
-  for (const [branches, demands] of [
-    [anyOf, "all"],
-    [oneOf, "all"],
-    [allOf, "one"],
-  ] as const) {
-    if (!Array.isArray(branches)) continue;
-    const counts = new Map<string, number>();
-    for (const branch of branches) {
-      const node = isJsonObject(branch) ? resolved(branch, schema) : {};
-      add(node);
-      for (const name of namesIn(node)) counts.set(name, (counts.get(name) ?? 0) + 1);
-    }
-    // Alternatives demand what all of them demand.
-    for (const [name, count] of counts) if (demands === "one" || count === branches.length) demanded.add(name);
-  }
-  const named = Array.from(properties, ([name, known]) => {
-    const [first, ...others] = known.values();
-    return [name, others.length === 0 ? first : { anyOf: [first, ...others] }] as const;
-  });
-  return {
-    isUnion: [anyOf, oneOf, allOf].some((branches) => branches !== undefined),
-    root: {
-      ...root,
-      type: "object",
-      ...(named.length > 0 && { properties: Object.fromEntries(named) as JsonObject }),
-      ...(demanded.size > 0 && { required: [...demanded] }),
-    },
-  };
-});
+    const named = Array.from(properties, ([name, known]) => {
+      const [first, ...others] = known.values();
+      return [name, others.length === 0 ? first : { anyOf: [first, ...others] }] as const;
+    });
+    return {
+      isUnion: [anyOf, oneOf, allOf].some((branches) => branches !== undefined),
+      root: {
+        ...root,
+        type: "object",
+        ...(named.length > 0 && { properties: Object.fromEntries(named) as JsonObject }),
+        ...(demanded.size > 0 && { required: [...demanded] }),
+      },
+    };
+  },
+);
 
 const namesIn = ({ required }: JsonObject): ReadonlySet<string> =>
   new Set(Array.isArray(required) ? required.filter((name) => typeof name === "string") : []);

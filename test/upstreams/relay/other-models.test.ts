@@ -225,6 +225,22 @@ it.each(Object.entries(CASES))("a limited key of %s chooses no other model by an
   }
 });
 
+it.each(Object.entries(CASES))(
+  "a limited key of %s chooses no other model in a body that comes again",
+  async (_name, of) => {
+    const limited = open(of, { models: ["small", "image-model-3"] });
+    // The gateway keeps what it knows of the tools and turns of a long body.
+    const long = { user: "long".repeat(4_096) };
+    for (const [path, change] of Object.entries(of.changes))
+      for (let time = 0; time < 3; time++) {
+        const refused = await limited.ask({ ...long, ...change });
+        const text = await refused.text();
+        expect([path, text, [400, 403].includes(refused.status)]).toEqual([path, expect.stringContaining(path), true]);
+      }
+    expect(limited.sent).toEqual([]);
+  },
+);
+
 it("the model of a body of generate-content is that of its address", async () => {
   const of = CASES["generate-content"] as Case;
   const { ask, sent } = open(of, {});
