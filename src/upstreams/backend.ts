@@ -6,7 +6,6 @@
 import { type GatewayError, type GatewayErrorCode, mistakeOf } from "../errors.ts";
 import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
-import { LatestMap } from "../model/latest-map.ts";
 import { assertOptions, type Check, FROM_ZERO, listOf, nearest, overridden, type Shapes } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
 import type { UpstreamFailure, UpstreamStatus } from "../ports/observer.ts";
@@ -98,6 +97,39 @@ export interface FailureNotes {
 
 /** The most upstreams whose errors are remembered: a function of the host may name a provider for each model that callers ask for. */
 export const MOST_UPSTREAMS = 100;
+
+/** A map of the entries that were set last, for names that callers or hosts choose: no number of names fills the memory. */
+export class LatestMap<Value> {
+  readonly #most: number;
+  readonly #entries = new Map<string, Value>();
+
+  /** @param most The most entries. */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(name: string): Value | undefined {
+    return this.#entries.get(name);
+  }
+
+  /** Sets an entry, which becomes the latest, and forgets the oldest one of too many. */
+  set(name: string, value: Value): void {
+    this.#entries.delete(name);
+    this.#entries.set(name, value);
+    if (this.#entries.size <= this.#most) return;
+    const [oldest = name] = this.#entries.keys();
+    this.#entries.delete(oldest);
+  }
+
+  delete(name: string): void {
+    this.#entries.delete(name);
+  }
+
+  /** The names, the oldest first. */
+  keys(): Iterable<string> {
+    return this.#entries.keys();
+  }
+}
 
 /** The last failure of each upstream since its last complete answer: the state of upstreams that have no circuit breaker. */
 export class LastFailures implements FailureNotes {

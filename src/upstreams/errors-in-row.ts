@@ -1,9 +1,8 @@
 /** Counts the errors of an upstream since its last complete answer, for its state. Circuit breakers know nothing of them. */
 
 import { type GatewayError, type GatewayErrorCode, LACKS_MODEL, mistakeOf } from "../errors.ts";
-import { LatestMap } from "../model/latest-map.ts";
 import type { UpstreamErrors, UpstreamStatus } from "../ports/observer.ts";
-import { type FailedCall, failureAt, LastFailures, MOST_UPSTREAMS, UPSTREAM_FAILURES } from "./backend.ts";
+import { type FailedCall, failureAt, LastFailures, LatestMap, MOST_UPSTREAMS, UPSTREAM_FAILURES } from "./backend.ts";
 
 /** Errors that the upstream or this service causes, and wrong requests do not. */
 const OF_SERVICE: ReadonlySet<GatewayErrorCode> = new Set([...UPSTREAM_FAILURES, "backend_refused", "rate_limited"]);

@@ -1,7 +1,7 @@
 /** The map of the entries that were set last. */
 
 import { expect, it } from "vitest";
-import { LatestMap } from "../../src/model/latest-map.ts";
+import { LatestMap } from "../../src/upstreams/backend.ts";
 
 it("forgets the entry that was set the longest ago", () => {
   const map = new LatestMap<number>(2);
