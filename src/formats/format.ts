@@ -90,8 +90,6 @@ export interface Incoming {
   readonly keyId?: string | undefined;
   /** The documents of the caller's key in the host's store of responses; undefined without a store. */
   readonly kept?: KeptDocuments | undefined;
-  /** Lets the event loop serve others between two walks over a large body. Returns undefined for any other body. */
-  turn(): Promise<void> | undefined;
   /** The state of the WebSocket that the call is a message of; undefined for any other call. */
   readonly socket?: SocketTurns | undefined;
   /** Accepts a WebSocket for a key; undefined where the host has not wired WebSockets. */

@@ -225,8 +225,9 @@ const SMALL_BYTES = 256 * 1024;
 export function readText(request: Request, maxBytes: number, intake: BodyIntake): string | Promise<string> {
   const declared = declaredBytes(request.headers);
   if (declared !== undefined && declared > maxBytes) throw tooLarge(maxBytes);
-  const consumed = consumedText(request);
-  if (consumed !== undefined) {
+  const left = consumedBody(request);
+  if (left !== undefined) {
+    const consumed = textOf(left);
     intake.lease.take(consumed.length);
     assertFits(consumed, maxBytes);
     return consumed;
@@ -292,10 +293,9 @@ function assertFits(text: string, maxBytes: number): void {
 export const tooLarge = (maxBytes: number): GatewayError =>
   new GatewayError("body_too_large", `The request body is larger than ${bytesInWords(maxBytes)}.`);
 
-/** Returns the text of a body that middleware has read; undefined for an unread body. Throws `internal` when nothing usable is left. */
-export function consumedText(request: Request): string | undefined {
-  const left = consumedBody(request);
-  if (left === undefined || typeof left === "string") return left;
+/** Returns the text of a body that middleware has read. */
+function textOf(left: unknown): string {
+  if (typeof left === "string") return left;
   return left instanceof Uint8Array ? new TextDecoder().decode(left) : writtenAgain(left);
 }
 

@@ -6,7 +6,7 @@ import { newRequestId, originOf } from "../http/request.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
 import type { CallInfo, WaitUntil } from "../ports/call-info.ts";
-import { CallClock, nextIteration, Wait, within } from "../ports/clock.ts";
+import { CallClock, Wait, within } from "../ports/clock.ts";
 import type { LiveCall } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
@@ -49,21 +49,6 @@ interface Routed {
 /** Releases something. The call counts as ended when the returned promise has settled. */
 type Release = () => Promise<unknown> | void;
 
-/** The call as the host's stores see it. */
-export class CallDetails implements CallInfo {
-  readonly requestId: string;
-  readonly context: unknown;
-  readonly headers: Headers;
-  readonly clientAddress: string | undefined;
-
-  constructor({ id, context, request }: Call, clientAddress: string | undefined) {
-    this.requestId = id;
-    this.context = context;
-    this.headers = request.headers;
-    this.clientAddress = clientAddress;
-  }
-}
-
 /**
  * A call: its identity, its clock, and its end, at which it releases what it holds and tells its record. The steps pass their results on
  * as arguments; `found` collects the facts for the record.
@@ -101,7 +86,7 @@ export class Call implements Incoming {
   isEnded = false;
 
   #request: Request | undefined;
-  #details: CallDetails | undefined = undefined;
+  #details: CallInfo | undefined = undefined;
   /** Undefined after the end of the call, like the request. */
   #mounted: Mounted | undefined;
   readonly #prefix: string;
@@ -177,8 +162,13 @@ export class Call implements Incoming {
   }
 
   /** The call as the host's stores see it. A settlement after the end of the call needs it still. */
-  get details(): CallDetails {
-    return (this.#details ??= new CallDetails(this, this.#mounted?.clientAddress));
+  get details(): CallInfo {
+    return (this.#details ??= {
+      requestId: this.id,
+      context: this.context,
+      headers: this.request.headers,
+      clientAddress: this.#mounted?.clientAddress,
+    });
   }
 
   get keyId(): string | undefined {
@@ -195,10 +185,6 @@ export class Call implements Incoming {
 
   baseUrl(): string {
     return `${originOf(this.request.url)}${this.#mounted?.path ?? ""}${this.#prefix}`;
-  }
-
-  turn(): Promise<void> | undefined {
-    return this.json.isLarge ? nextIteration() : undefined;
   }
 
   get isOver(): boolean {

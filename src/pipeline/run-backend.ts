@@ -32,7 +32,7 @@ import {
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
-import { type Call, CallDetails } from "./call.ts";
+import type { Call } from "./call.ts";
 import { beginAttempt } from "./record.ts";
 import { doubt, quietly, report, guarded } from "./reports.ts";
 import type { Hold } from "./reserve.ts";
@@ -189,7 +189,11 @@ const isQuotaRefusal = (error: unknown): boolean =>
   error instanceof GatewayError && ["quota_exhausted", "quota_insufficient", "quota_held"].includes(error.code);
 
 /** The call as its backend sees it, beside the request. */
-export class BackendContext extends CallDetails implements CallContext {
+export class BackendContext implements CallContext {
+  readonly requestId: string;
+  readonly context: unknown;
+  readonly headers: Headers;
+  readonly clientAddress: string | undefined;
   readonly key: ApiKey;
   readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
   readonly #call: Call;
@@ -200,7 +204,11 @@ export class BackendContext extends CallDetails implements CallContext {
    * @param charged The call as its kind charges it. Missing where nothing is charged.
    */
   constructor(call: Call, key: ApiKey, mayRunCode = false, charged?: CallOfKind) {
-    super(call, call.details.clientAddress);
+    const { requestId, context, headers, clientAddress } = call.details;
+    this.requestId = requestId;
+    this.context = context;
+    this.headers = headers;
+    this.clientAddress = clientAddress;
     this.key = key;
     this.#call = call;
     this.#charged = charged;

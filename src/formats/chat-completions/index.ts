@@ -3,11 +3,11 @@
 import { JsonPieces } from "../../http/answer.ts";
 import { assertValid } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
-import type { Clock } from "../../ports/clock.ts";
+import { type Clock, nextIteration } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { EndpointOf, WholeFormat } from "../format.ts";
 import { CompleteAnswer, modelNamed } from "../shared/answer.ts";
-import { assertSchemaSize } from "../shared/tools.ts";
+import { assertSchemaSize } from "../shared/schema.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { CompletionBuilder } from "./answer.ts";
 import { conversionsOfEvent, conversionsOfFunctions } from "./conversions.ts";
@@ -28,12 +28,10 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): WholeForm
     maxOutputTokensPaths: [["max_completion_tokens"], ["max_tokens"]],
     async decode(body, incoming) {
       const { limits, json } = incoming;
-      const parsed = incoming.turn();
-      if (parsed) await parsed;
+      if (incoming.json.isLarge) await nextIteration();
       assertSchemaSize(body, ["tools", "functions", "response_format"], incoming);
       assertValid(ChatCompletionsRequest, body);
-      const valid = incoming.turn();
-      if (valid) await valid;
+      if (incoming.json.isLarge) await nextIteration();
       return decodeRequest(body, limits.defaultMaxOutputTokens, json);
     },
     conversionsOfEvent,

@@ -6,6 +6,7 @@ import { embedding } from "../../kinds/embedding/index.ts";
 import { toBase64 } from "../../media/base64.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../../model/embedding.ts";
 import { nativeUsage } from "../../model/usage.ts";
+import { nextIteration } from "../../ports/clock.ts";
 import type { AnswerCollector, EndpointOf } from "../format.ts";
 import { vectorJson } from "../shared/embedding.ts";
 import { FORMAT, ROUTE } from "./routes.ts";
@@ -15,8 +16,7 @@ export const embeddings: EndpointOf<typeof embedding> = {
   ...ROUTE,
   kind: embedding,
   async decode(body, incoming) {
-    const turn = incoming.turn();
-    if (turn) await turn;
+    if (incoming.json.isLarge) await nextIteration();
     return decodeRequest(body);
   },
   complete: ({ request }) => answerCollector(request),

@@ -8,10 +8,11 @@ import { embedding } from "../../kinds/embedding/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { given } from "../../model/json.ts";
 import { nearest } from "../../options.ts";
+import { nextIteration } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { AnswerContext, Endpoint, EndpointOf, WholeFormat, Incoming, Query, QueryEndpoint } from "../format.ts";
 import { CompleteAnswer, modelNamed, pageSize } from "../shared/answer.ts";
-import { assertSchemaSize } from "../shared/tools.ts";
+import { assertSchemaSize } from "../shared/schema.ts";
 import { GenerateContentBuilder } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeEmbedRequest, embedCollector } from "./embed.ts";
@@ -82,8 +83,7 @@ function methodEndpoints({ isTuned, generate, stream, count, embed, unknown }: M
         kind: embedding,
         modelIn: (wildcardPath) => modelIn(wildcardPath, isTuned),
         async decode(body, incoming) {
-          const turn = incoming.turn();
-          if (turn) await turn;
+          if (incoming.json.isLarge) await nextIteration();
           return decodeEmbedRequest(body, modelIn(incoming.wildcardPath, isTuned), isBatch);
         },
         complete: () => embedCollector(isBatch),
@@ -119,15 +119,12 @@ async function decode(
   { isTuned, stream = false, isCount = false }: DecodeOptions,
 ): Promise<ChatRequest> {
   const model = modelIn(incoming.wildcardPath, isTuned);
-  let turn = incoming.turn();
-  if (turn) await turn;
+  if (incoming.json.isLarge) await nextIteration();
   assertSchemaSize(raw, SCHEMA_FIELDS, incoming);
   const body = inCamelCase(raw, isCount);
-  turn = incoming.turn();
-  if (turn) await turn;
+  if (incoming.json.isLarge) await nextIteration();
   const request = validRequest(raw, body, isCount);
-  turn = incoming.turn();
-  if (turn) await turn;
+  if (incoming.json.isLarge) await nextIteration();
   const framing = stream && asksForSse(incoming.request) ? "sse" : "array";
   const { defaultMaxOutputTokens } = incoming.limits;
   return decodeRequest(request, { model, stream, defaultMaxOutputTokens, framing, raw });

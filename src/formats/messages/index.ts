@@ -6,10 +6,11 @@ import { assertValid } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
+import { nextIteration } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { EndpointOf, WholeFormat, Incoming, Query } from "../format.ts";
 import { CompleteAnswer, modelNamed, pageSize } from "../shared/answer.ts";
-import { assertSchemaSize } from "../shared/tools.ts";
+import { assertSchemaSize } from "../shared/schema.ts";
 import { MessagesBuilder } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
@@ -27,12 +28,10 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
 
   async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     const headers = readHeaders(incoming.request.headers);
-    const parsed = incoming.turn();
-    if (parsed) await parsed;
+    if (incoming.json.isLarge) await nextIteration();
     assertSchemaSize(body, ["tools", "output_config"], incoming);
     assertValid(headers.betas.includes(INTERLEAVED_THINKING) ? interleaved : schema, body);
-    const valid = incoming.turn();
-    if (valid) await valid;
+    if (incoming.json.isLarge) await nextIteration();
     return decodeRequest(body, headers);
   }
 

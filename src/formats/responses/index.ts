@@ -6,9 +6,9 @@ import { inTwoSteps } from "../../kinds/chat/compaction.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { Clock } from "../../ports/clock.ts";
+import { type Clock, nextIteration } from "../../ports/clock.ts";
 import type { EndpointOf, WholeFormat, Incoming, Query } from "../format.ts";
-import { assertSchemaSize } from "../shared/tools.ts";
+import { assertSchemaSize } from "../shared/schema.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { BackgroundResponse } from "./background.ts";
 import type { Compactions } from "./compaction.keys.ts";
@@ -107,12 +107,10 @@ async function decodeBody(
   compactions: Compactions | undefined,
 ): Promise<ChatRequest> {
   const { limits, json } = incoming;
-  const parsed = incoming.turn();
-  if (parsed) await parsed;
+  if (incoming.json.isLarge) await nextIteration();
   assertSchemaSize(body, SCHEMAS, incoming);
   assertValid(ResponsesRequest, body);
-  const valid = incoming.turn();
-  if (valid) await valid;
+  if (incoming.json.isLarge) await nextIteration();
   const { kept } = incoming;
   if (body.background && !kept)
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {

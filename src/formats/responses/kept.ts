@@ -258,7 +258,7 @@ class Room {
 
   /** Lets the event loop serve others before further documents are parsed. */
   async turn(): Promise<void> {
-    await this.#incoming.turn();
+    if (this.#incoming.json.isLarge) await nextIteration();
   }
 }
 

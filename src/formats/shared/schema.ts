@@ -1,11 +1,25 @@
-/** Schemas that several formats share, and the search for the fields of a body that the neutral model cannot hold. */
+/**
+ * Schemas that several formats share, the search for the fields of a body that the neutral model cannot hold, and the limit on the JSON Schemas of
+ * a body.
+ */
 
 import * as v from "valibot";
+import { invalidField } from "../../errors.ts";
 import { object, openWords, type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
 import type { EmbeddingTask } from "../../model/embedding.ts";
-import { type JsonObject, isJsonObject, parseJson, isLonger } from "../../model/json.ts";
+import {
+  assertJsonBounds,
+  type JsonObject,
+  isJsonObject,
+  type JsonBudget,
+  JsonLimitError,
+  type JsonLimits,
+  parseJson,
+  isLonger,
+  valueAt,
+} from "../../model/json.ts";
 
 export const MAX_UNSUPPORTED = 32;
 /** The length to which the name of a reported field is cut, in characters. */
@@ -315,3 +329,34 @@ export function fileSource(data: string): Extract<MediaSource, { readonly type: 
 }
 
 export const dataUrl = (mediaType: string, data: string): string => `data:${mediaType};base64,${data}`;
+
+interface SchemaLimits {
+  readonly maxSchemaValues: number;
+  readonly maxSchemaChars: number;
+}
+
+/**
+ * Throws `invalid_request` if the tools and schemas of a body together have more values than `maxSchemaValues`, or more characters than
+ * `maxSchemaChars`. This check must run before any walk over a schema, because a schema costs more time to walk than other JSON.
+ *
+ * @param fields The paths of the fields that have tools and schemas, such as `tools`. The error names the first of them in the body.
+ */
+export function assertSchemaSize(
+  body: unknown,
+  fields: readonly string[],
+  { json, limits }: { readonly json?: JsonBudget; readonly limits: JsonLimits & SchemaLimits },
+): void {
+  const { maxSchemaValues, maxSchemaChars } = limits;
+  // If the whole body is within the limits, its schemas are too.
+  if (json && json.values <= maxSchemaValues && json.chars <= maxSchemaChars) return;
+  const present = fields.map((field) => field.split(".")).filter((path) => valueAt(body, path) != null);
+  try {
+    const held = present.map((path) => valueAt(body, path));
+    const maxJsonDepth = limits.maxJsonDepth + 1;
+    assertJsonBounds(held, { ...limits, maxJsonDepth, maxJsonValues: maxSchemaValues, maxJsonBytes: maxSchemaChars });
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    const [path = []] = present;
+    throw invalidField(path, `${error.message}, with all tools and schemas of the request`);
+  }
+}

@@ -1,19 +1,16 @@
-/** Tool calls, their arguments and ids, the size of tool schemas, and the tools that a provider runs itself. */
+/** Tool calls, their arguments and ids, and the tools that a provider runs itself. */
 
-import { backendFailed, type GatewayError, invalidField } from "../../errors.ts";
+import { backendFailed, type GatewayError } from "../../errors.ts";
 import type { FinishReason } from "../../model/chat-event.ts";
 import type { ChatMessage, Part, ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
-  assertJsonBounds,
   isJsonObject,
-  valueAt,
   JsonBudget,
   JsonLimitError,
   type JsonLimits,
   type JsonObject,
   parseJson,
 } from "../../model/json.ts";
-import type { Incoming } from "../format.ts";
 
 /**
  * Parses the arguments of a tool call, which must be a JSON object. An empty text or white space means an empty object. Returns undefined
@@ -203,32 +200,6 @@ export function fenced(text: string, language: string): string {
   for (const [ticks] of text.matchAll(/^`+/gm)) longest = Math.max(longest, ticks.length);
   const fence = "`".repeat(longest + 1);
   return `\n${fence}${language === "unspecified" ? "" : language}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}\n`;
-}
-
-/**
- * Throws `invalid_request` if the tools and schemas of a body together have more values than `maxSchemaValues`, or more characters than
- * `maxSchemaChars`. This check must run before any walk over a schema, because a schema costs more time to walk than other JSON.
- *
- * @param fields The paths of the fields that have tools and schemas, such as `tools`. The error names the first of them in the body.
- */
-export function assertSchemaSize(
-  body: unknown,
-  fields: readonly string[],
-  { json, limits }: Pick<Incoming, "limits"> & Partial<Pick<Incoming, "json">>,
-): void {
-  const { maxSchemaValues, maxSchemaChars } = limits;
-  // If the whole body is within the limits, its schemas are too.
-  if (json && json.values <= maxSchemaValues && json.chars <= maxSchemaChars) return;
-  const present = fields.map((field) => field.split(".")).filter((path) => valueAt(body, path) != null);
-  try {
-    const held = present.map((path) => valueAt(body, path));
-    const maxJsonDepth = limits.maxJsonDepth + 1;
-    assertJsonBounds(held, { ...limits, maxJsonDepth, maxJsonValues: maxSchemaValues, maxJsonBytes: maxSchemaChars });
-  } catch (error) {
-    if (!(error instanceof JsonLimitError)) throw error;
-    const [path = []] = present;
-    throw invalidField(path, `${error.message}, with all tools and schemas of the request`);
-  }
 }
 
 const HOSTED_FORMAT = "responses";

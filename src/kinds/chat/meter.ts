@@ -376,13 +376,14 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#hasBegun = true;
     this.#isFinal = !this.#isCut && !this.overrun && (this.#finished > 0 || !this.#reportsUsage);
     this.#dropImplausibleCounts();
-    this.#finalUsage = this.#withTrueSteps(this.#lastUsage());
+    const usage = this.#lastUsage();
+    this.#finalUsage = usage.steps ? this.#withTrueSteps(usage) : usage;
   }
 
   /** Drops steps that have more than the whole usage. */
   #withTrueSteps(usage: Usage): Usage {
-    const { steps, ...whole } = usage;
-    if (!steps || besideSteps(usage)) return usage;
+    if (besideSteps(usage)) return usage;
+    const { steps: _, ...whole } = usage;
     this.#doubt("The model backend reported steps that are more than the whole usage.");
     return whole;
   }
