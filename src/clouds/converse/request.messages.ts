@@ -180,9 +180,8 @@ export class ConversationEncoder {
       case "refusal":
         return this.#text(part.text);
       case "code":
-        return [{ text: fenced(part.code, part.language) }];
       case "code-result":
-        return [{ text: fenced(part.output ?? "", "") }];
+        return [{ text: fenced(part) }];
       case "media":
         if (role === "user") return this.#marked(this.#media(part), cacheIn(part));
         this.#lost.add("messages.media");

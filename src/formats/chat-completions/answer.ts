@@ -187,9 +187,8 @@ export class CompletionBuilder extends AnswerBuilder {
         if (event.text !== "") this.#add(choice, { refusal: event.text });
         return;
       case "code":
-        return this.#addCode(choice, fenced(event.code, event.language));
       case "code-result":
-        return this.#addCode(choice, fenced(event.output ?? "", ""));
+        return this.#addCode(choice, fenced(event));
       case "tool-call":
       case "tool-call-start":
       case "tool-call-delta":

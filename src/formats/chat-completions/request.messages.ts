@@ -345,9 +345,8 @@ export class MessagesEncoder {
       case "refusal":
         return [{ type: "text", text: part.text }];
       case "code":
-        return [{ type: "text", text: fenced(part.code, part.language) }];
       case "code-result":
-        return [{ type: "text", text: fenced(part.output ?? "", "") }];
+        return [{ type: "text", text: fenced(part) }];
       case "json":
         return [{ type: "text", text: JSON.stringify(part.value) }];
       // Tool calls and results are not written as content, and the other parts do not exist in the format.

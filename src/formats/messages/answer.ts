@@ -190,9 +190,8 @@ export class MessagesBuilder extends AnswerBuilder {
       case "refusal-delta":
         return this.#text(event.text);
       case "code":
-        return this.#text(fenced(event.code, event.language));
       case "code-result":
-        return this.#text(fenced(event.output ?? "", ""));
+        return this.#text(fenced(event));
       case "reasoning-delta":
         if (event.text !== "" && showsThoughts(this.#context.request))
           this.#open("thinking", event.block).pieces.push(event.text);

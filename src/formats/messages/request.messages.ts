@@ -225,9 +225,8 @@ function encodePart(
       return isOwn(part) ? [{ type: "redacted_thinking", data: part.data }] : [];
     // The format has no code and no structured results, so they become text.
     case "code":
-      return [{ type: "text", text: fenced(part.code, part.language) }];
     case "code-result":
-      return [{ type: "text", text: fenced(part.output ?? "", "") }];
+      return [{ type: "text", text: fenced(part) }];
     case "json":
       return [{ type: "text", text: JSON.stringify(part.value) }];
     case "provider":

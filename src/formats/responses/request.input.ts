@@ -302,9 +302,8 @@ export class InputEncoder {
       case "refusal":
         return isAssistant ? [{ type: "refusal", refusal: part.text }] : text(part.text);
       case "code":
-        return text(fenced(part.code, part.language));
       case "code-result":
-        return text(fenced(part.output ?? "", ""));
+        return text(fenced(part));
       case "json":
         return text(JSON.stringify(part.value));
       case "media":

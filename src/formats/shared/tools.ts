@@ -2,7 +2,7 @@
 
 import { backendFailed, type GatewayError } from "../../errors.ts";
 import type { FinishReason } from "../../model/chat-event.ts";
-import type { ChatMessage, Part, ProviderTool, Tool } from "../../model/chat-request.ts";
+import type { ChatMessage, CodePart, CodeResultPart, Part, ProviderTool, Tool } from "../../model/chat-request.ts";
 import {
   isJsonObject,
   JsonBudget,
@@ -195,7 +195,10 @@ function resultsFirst(said: readonly ChatMessage[]): readonly ChatMessage[] {
 }
 
 /** Writes code or its output as a Markdown code block. The fences are longer than any fence inside the text. */
-export function fenced(text: string, language: string): string {
+export function fenced(
+  part: Pick<CodePart, "type" | "code" | "language"> | Pick<CodeResultPart, "type" | "output">,
+): string {
+  const [text, language] = part.type === "code" ? [part.code, part.language] : [part.output ?? "", "unspecified"];
   let longest = 2;
   for (const [ticks] of text.matchAll(/^`+/gm)) longest = Math.max(longest, ticks.length);
   const fence = "`".repeat(longest + 1);

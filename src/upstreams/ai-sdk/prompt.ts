@@ -147,9 +147,8 @@ class PromptWriter {
       case "refusal":
         return [{ type: "text", text: part.text }];
       case "code":
-        return [{ type: "text", text: fenced(part.code, part.language), ...this.options(part) }];
       case "code-result":
-        return [{ type: "text", text: fenced(part.output ?? "", ""), ...this.options(part) }];
+        return [{ type: "text", text: fenced(part), ...this.options(part) }];
       case "provider":
         return [];
     }
