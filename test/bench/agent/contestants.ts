@@ -8,6 +8,7 @@ import { setImmediate } from "node:timers/promises";
 import { H3, toNodeHandler as toH3NodeHandler } from "h3/node";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { createGateway, type Limits, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
+import { priceTable } from "../../../src/prices/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
 import { listenerOf } from "../relay/contestants.ts";
 import { API_KEY, streamOf } from "../workload.ts";
@@ -54,11 +55,12 @@ export function agentListener(name: AgentContestant, upstream: string, format: C
 /** The calls of one key at once: more than the most streams that are held open. */
 const MOST_CALLS = 32_768;
 
-/** The gateway as hosts run it: with a key, its quota and metering. */
+/** The gateway as hosts run it: with a key, its quota, prices and metering. */
 function served(answering: ModelBackend, others: Partial<Limits> = {}): RequestListener {
   const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted: Number.MAX_SAFE_INTEGER }]);
   const limits = { maxCallsInFlight: MOST_CALLS, maxCallsPerKey: MOST_CALLS, ...others };
-  return toNodeHandler(createGateway({ backend: answering, quotas, limits }));
+  const { price } = priceTable({ "bench-*": { input: 3, output: 15 } });
+  return toNodeHandler(createGateway({ backend: answering, quotas, price, limits }));
 }
 
 /** What a request's model asks for: `bench-300-streamed`. */
