@@ -160,15 +160,28 @@ const isSchema = (
   { type, name }: { readonly type?: unknown; readonly name?: unknown },
 ): boolean => field === "parameters" && (type === "function" || (type === undefined && typeof name === "string"));
 
-/**
- * Returns the names of the models that may answer in place of the requested model. A tool's model answers no request. A call needs them for its
- * hold, its output limit and its charge.
- */
-const answering = (native: NativeRequest | undefined): readonly string[] => (native ? answeringIn(native) : []);
+/** A model that may answer in place of the requested one, and the field of the body that names the model. */
+interface AnsweringModel {
+  readonly name: string;
+  readonly field: string;
+}
 
-const answeringIn = /* @__PURE__ */ remembered((native: NativeRequest): readonly string[] =>
-  otherModelsIn(native).flatMap(({ path, name }) => (name === undefined || path.some(isTool) ? [] : name)),
+/**
+ * Returns the models that may answer in place of the requested one. A tool's model answers no request. A call needs them for its hold, its
+ * output limit and its charge.
+ */
+const answering = (native: NativeRequest | undefined): readonly AnsweringModel[] => (native ? answeringIn(native) : []);
+
+const answeringIn = /* @__PURE__ */ remembered((native: NativeRequest): readonly AnsweringModel[] =>
+  otherModelsIn(native).flatMap(({ path, name }) =>
+    name === undefined || path.some(isTool) ? [] : { name, field: `native.${path[0]}` },
+  ),
 );
+
+/** Tells whether the upstream has not got a field of the request. */
+type LeavesOut = (field: string) => boolean;
+
+const leavesOutNothing: LeavesOut = () => false;
 
 const isTool = (field: string | number): boolean => field === "tools" || field === "tool";
 
@@ -176,16 +189,19 @@ const isTool = (field: string | number): boolean => field === "tools" || field =
  * Returns the price of a request whose body names further models: the price of the model that has answered, or the dearest where none is
  * known. The price of a model that has none throws.
  *
+ * @param leavesOut Tells which fields the upstream has not got: a model that such a field names cannot answer. Default: none.
  * @param answered Returns the upstream's name of the model that has answered.
  */
 export function priceAmong(
   price: Price,
   native: NativeRequest | undefined,
+  leavesOut: LeavesOut = leavesOutNothing,
   answered: () => string | undefined = () => undefined,
 ): Price {
-  const others = answering(native);
-  if (others.length === 0) return price;
+  const named = answering(native);
+  if (named.length === 0) return price;
   return (usage, model, kind, upstream) => {
+    const others = named.flatMap(({ name, field }) => (leavesOut(field) ? [] : name));
     const own = (): number => price(usage, model, kind, upstream);
     const known = answered();
     if (known !== undefined && known === (upstream?.model ?? model)) return own();
@@ -201,18 +217,24 @@ export const priceOfOther = (
   model: string,
   kind: ModelKind,
   upstream: UpstreamModel | undefined,
-): number => price(usage, model, kind, named(upstream, model));
+): number => price(usage, model, kind, upstreamOf(upstream, model));
 
 /** As `priceAmong`, for an image: the dearest model. */
-export function imagePriceAmong(price: ImagePrice, native: NativeRequest | undefined): ImagePrice {
-  const others = answering(native);
-  if (others.length === 0) return price;
-  return (image) =>
-    Math.max(
+export function imagePriceAmong(
+  price: ImagePrice,
+  native: NativeRequest | undefined,
+  leavesOut: LeavesOut = leavesOutNothing,
+): ImagePrice {
+  const named = answering(native);
+  if (named.length === 0) return price;
+  return (image) => {
+    const others = named.flatMap(({ name, field }) => (leavesOut(field) ? [] : name));
+    return Math.max(
       price(image),
-      ...others.map((model) => price({ ...image, model, upstream: named(image.upstream, model) })),
+      ...others.map((model) => price({ ...image, model, upstream: upstreamOf(image.upstream, model) })),
     );
+  };
 }
 
-const named = (upstream: UpstreamModel | undefined, model: string): UpstreamModel | undefined =>
+const upstreamOf = (upstream: UpstreamModel | undefined, model: string): UpstreamModel | undefined =>
   upstream && { ...upstream, model };

@@ -155,6 +155,8 @@ export interface StartEvent {
   readonly id?: string;
   /** The answering model, when its name is more exact than the requested one. */
   readonly model?: string;
+  /** The upstream's name of the answering model, where `model` is the name that callers use. Prices go by this name. Default: `model`. */
+  readonly upstreamModel?: string;
   /**
    * The maker of the answer, as its signatures name it: a wire format, or another name. A messages client then keeps a mark of a turn
    * without reasoning that no upstream of messages has written. Default: the format of `native` events, and nobody for other events.

@@ -4,7 +4,7 @@
  */
 
 import { type GatewayError, type GatewayErrorCode, mistakeOf } from "../errors.ts";
-import { type ChatEvent, textOfRun } from "../model/chat-event.ts";
+import { type ChatEvent, type StartEvent, textOfRun } from "../model/chat-event.ts";
 import { isJsonObject, jsonLine, type JsonObject, PARSED_BEFORE, parseJson } from "../model/json.ts";
 import { assertOptions, type Check, FROM_ZERO, listOf, nearest, overridden, type Shapes } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
@@ -185,14 +185,17 @@ const namesModel = <Event>(event: Event): event is Event & NamingEvent => {
 type NamingEvent = Extract<ChatEvent, { readonly type: "start" | "native" }>;
 
 function renamedEvent(event: NamingEvent, model: string): NamingEvent {
-  if (event.type === "start") return event.model === undefined ? event : { ...event, model };
+  if (event.type === "start") return renamedStart(event, model);
   const text = event.frames && textOfRun(event.frames);
   if (text !== undefined && !NAMING.test(text)) return event;
-  const events = event.events.map((known) => (known.type === "start" && known.model ? { ...known, model } : known));
+  const events = event.events.map((known) => (known.type === "start" ? renamedStart(known, model) : known));
   if (event.frames === undefined) return { ...event, events, body: renamedJson(event.body, model) };
   const frames = event.frames.map((frame) => ({ ...frame, data: renamedJson(frame.data, model) }));
   return { ...event, events, frames };
 }
+
+const renamedStart = (event: StartEvent, model: string): StartEvent =>
+  event.model === undefined ? event : { ...event, model, upstreamModel: event.upstreamModel ?? event.model };
 
 /** The fields that name the model. They are at the top of a chunk or a body, and in the message that begins a stream. */
 const NAMES = ["model", "modelVersion", "model_version"] as const;

@@ -29,7 +29,7 @@ it.each([
 ])("names the model as its caller does: %s", (data, expected) => {
   expect(renamed(frame(data), "fast")).toEqual({
     ...frame(expected),
-    events: [{ type: "start", id: "1", model: "fast" }],
+    events: [{ type: "start", id: "1", model: "fast", upstreamModel: "upstream-9" }],
   });
 });
 

@@ -14,7 +14,7 @@ const CANDIDATE = { candidate: "number?" } as const;
 const SIGNED = { ...CANDIDATE, signature: "string?", maker: "string?" } as const;
 
 const SHAPES: EventShapes = {
-  start: { id: "string?", model: "string?", maker: "string?", usage: "object?" },
+  start: { id: "string?", model: "string?", upstreamModel: "string?", maker: "string?", usage: "object?" },
   "text-delta": { text: "string", block: "string?", ...SIGNED },
   "reasoning-delta": { text: "string", block: "string?", ...CANDIDATE },
   "refusal-delta": { text: "string", ...CANDIDATE },

@@ -11,6 +11,7 @@ import type {
   FinishEvent,
   NativeEvent,
   NativeFrame,
+  StartEvent,
 } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest } from "../../model/chat-request.ts";
 import {
@@ -118,6 +119,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
   /** The usage and the charge of the requests before. The other counts are those of the last request. */
   #before: { readonly usage: Usage; readonly units: number; readonly certainty: Certainty } | undefined;
+  /** The answering model, as its callers may read it. */
+  #model: string | undefined;
   readonly #ran: RanModels = { answered: undefined, fallback: undefined, unpriced: undefined };
   /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
   #hasBegun = false;
@@ -156,7 +159,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const { price } = call.prices;
     // The default price is the same for all models, and is recognised as such.
     const isDefault = price === undefined || price === tokenPrice;
-    this.#price = isDefault ? tokenPrice : priceOfSteps(price, request.native, this.#ran);
+    this.#price = isDefault
+      ? tokenPrice
+      : priceOfSteps(price, request.native, this.#ran, (field) => call.leavesOut(field));
   }
 
   start(first: ChatEvent | string | undefined): AnswerEvent {
@@ -229,8 +234,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     switch (event.type) {
       case "start":
       case "usage":
-        if (event.type === "start") this.#ran.answered ??= event.model;
-        else if (event.model !== undefined) this.#ran.answered = this.#ran.fallback = event.model;
+        if (event.type === "start") this.#begin(event);
+        else if (event.model !== undefined) this.#model = this.#ran.answered = this.#ran.fallback = event.model;
         this.#reportsUsage = true;
         this.#learn(event.usage);
         return undefined;
@@ -278,6 +283,11 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     }
     this.#hasBegun = true;
     return event;
+  }
+
+  #begin({ model, upstreamModel = model }: StartEvent): void {
+    this.#model ??= model;
+    this.#ran.answered ??= upstreamModel;
   }
 
   #candidateOf(number = 0): Candidate {
@@ -452,7 +462,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#inputTokens = inputTokens;
     this.#candidates = [newCandidate()];
     // The next turn is a request to the same model.
-    if (!this.#isFinal) this.#ran.answered = this.#ran.fallback = undefined;
+    if (!this.#isFinal) this.#model = this.#ran.answered = this.#ran.fallback = undefined;
     this.#estimateAtFinish = undefined;
     this.#known = {};
     this.#outputEstimate = this.#media = this.#finished = 0;
@@ -499,7 +509,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   get report(): MeterReport {
     const usage = this.#hasBegun ? this.#usage(this.#chargedUsage()) : this.#before?.usage;
-    return { usage, model: this.#ran.answered, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
+    return { usage, model: this.#model, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
   }
 
   get certainty(): Certainty {

@@ -22,9 +22,16 @@ export interface RanModels {
 /**
  * Returns the price of an answer: the sum of its steps, each at the price of its own model. A model without a price costs as the dearest
  * model of the request, and is noted in `ran`.
+ *
+ * @param leavesOut As in `priceAmong`.
  */
-export function priceOfSteps(price: Price, native: NativeRequest | undefined, ran: RanModels): Price {
-  const usual = priceAmong(price, native, () => ran.answered);
+export function priceOfSteps(
+  price: Price,
+  native: NativeRequest | undefined,
+  ran: RanModels,
+  leavesOut: (field: string) => boolean,
+): Price {
+  const usual = priceAmong(price, native, leavesOut, () => ran.answered);
   const priceOf = (
     usage: Usage,
     name: string | undefined,

@@ -81,11 +81,20 @@ function highestUnits(
 }
 
 const unitsOf = (
-  { prices: { price = tokenPrice } }: KindCall,
+  call: KindCall,
   usage: Usage,
   { model, native }: EmbeddingRequest,
   upstream: UpstreamModel | undefined,
-): number => charge(priceAmong(price, native), usage, model, EMBEDDING, upstream);
+): number => {
+  const { price = tokenPrice } = call.prices;
+  return charge(
+    priceAmong(price, native, (field) => call.leavesOut(field)),
+    usage,
+    model,
+    EMBEDDING,
+    upstream,
+  );
+};
 
 /** The most numbers of all vectors of an answer: 2,048 vectors of 4,096 numbers. */
 const MAX_NUMBERS = 2 ** 23;

@@ -85,8 +85,8 @@ export const image: KindModule<ImageNeeds, ImageRequest, Published, ImageAnswerE
   }),
 };
 
-const priceOf = ({ prices }: KindCall, { native }: ImageRequest): ImagePrice =>
-  imagePriceAmong(prices.imagePrice ?? imagePriceTable, native);
+const priceOf = (call: KindCall, { native }: ImageRequest): ImagePrice =>
+  imagePriceAmong(call.prices.imagePrice ?? imagePriceTable, native, (field) => call.leavesOut(field));
 
 /** Books room for images that will be linked; undefined for a store that books none. Throws `busy` when there is no room. */
 async function book(call: KindCall, links: ImageLinks, request: ImageRequest): Promise<ImageBooking | undefined> {

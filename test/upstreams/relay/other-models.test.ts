@@ -3,7 +3,8 @@
 import { expect, it } from "vitest";
 import { type ApiKeyOptions, createGateway, type GatewayOptions, memoryQuotaStore } from "../../../src/index.ts";
 import { type PriceRows, priceTable } from "../../../src/prices/index.ts";
-import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
+import { relay, type RelayFormat, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 
 interface Case {
   readonly path: string;
@@ -274,3 +275,47 @@ it.each(["chat-completions", "embeddings"] as const)(
     expect([(await poor.ask({ models: ["big"], max_tokens: 10 })).status, poor.sent]).toEqual([429, []]);
   },
 );
+
+it.each<[name: string, models: Pick<RelayOptions, "models">, own: string]>([
+  ["relay", { models: { small: "vendor-small" } }, "vendor-small"],
+  ["route", {}, "vendor-small"],
+])("a model that a %s renames has its own price, and so has the other one", async (name, models, own) => {
+  const costs = async (answering: string): Promise<unknown> => {
+    const { answer } = CASES["chat-completions"] as Case;
+    const upstream = relay({
+      format: "chat-completions",
+      baseUrl: "http://up.test/v1",
+      fetch: async () => Response.json(answer?.(answering)),
+      ...models,
+    });
+    const renamed = route({ routes: { small: { upstreams: [{ backend: upstream, model: own }] } } });
+    const backend = name === "route" ? renamed : upstream;
+    const prices = priceTable({ ...ROWS, [own]: { input: 2, output: 2, unit: "unit", per: 1 } });
+    const { ask, used } = open(CASES["chat-completions"] as Case, { granted: 1_000_000_000 }, { backend, ...prices });
+    const response = await ask({ models: ["big"] });
+    expect(await response.json()).toMatchObject({ model: "small" });
+    return used();
+  };
+  expect([await costs(own), await costs("big")]).toEqual([40, 2_000]);
+});
+
+it.each<[path: string, body: object]>([
+  ["/v1/chat/completions", { models: ["big"] }],
+  ["/v1/chat/completions", { providerOptions: { gateway: { models: ["big"] } } }],
+  ["/v1/messages", { max_tokens: 100, fallbacks: [{ model: "big" }] }],
+])("a model that %s names to an upstream of another format has not answered: %j", async (path, body) => {
+  const answer = {
+    candidates: [{ content: { role: "model", parts: [{ text: "Hi" }] }, finishReason: "STOP" }],
+    usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 10 },
+    modelVersion: "small-001",
+  };
+  const backend = relay({
+    format: "generate-content",
+    baseUrl: "http://up.test",
+    fetch: async () => Response.json(answer),
+  });
+  const of = { ...(CASES["chat-completions"] as Case), path };
+  const { ask, used } = open(of, { granted: 1_000_000_000 }, { backend, ...priceTable(ROWS) });
+  expect((await ask(body)).status).toBe(200);
+  expect(await used()).toBe(20);
+});

@@ -274,7 +274,7 @@ describe("the host's policies", () => {
     expect(relay.models?.()).toEqual([{ id: "fast" }]);
     const { events } = await ask(relay, { model: "fast" });
     expect(JSON.parse(upstream.requests[0]?.body ?? "")).toMatchObject({ model: "upstream-9" });
-    expect(events[0]).toEqual({ type: "start", model: "fast" });
+    expect(events[0]).toEqual({ type: "start", model: "fast", upstreamModel: "upstream-9" });
     const shown = await ask(plainRelay(upstream.url, { models: { fast: "upstream-9" }, showUpstreamModel: true }), {
       model: "fast",
     });

@@ -110,7 +110,7 @@ describe("a second upstream", () => {
     });
     const { events } = await ask(backend, clock);
     expect(two.requests[0]?.model).toBe("large-9");
-    expect(events).toEqual([{ type: "start", model: "m" }, "two"]);
+    expect(events).toEqual([{ type: "start", model: "m", upstreamModel: "large-9" }, "two"]);
   });
 
   it("that fails leaves the call to the first", async () => {
