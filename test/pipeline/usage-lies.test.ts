@@ -57,6 +57,30 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
   });
 
+  it("of no input is charged by estimate, and reported once", async () => {
+    const { send, failures, report } = opened({
+      backend: speaking(WORD, finish({ inputTokens: 0, outputTokens: 7 })),
+    });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
+    expect(report()).toMatchObject({ used: INPUT + 7, estimated: INPUT + 7, overdraft: 0, ...AT_REST });
+  });
+
+  it("of no input may come before the count, and is charged by estimate where the answer breaks off", async () => {
+    const begun: ChatEvent = { type: "start", usage: { inputTokens: 0, outputTokens: 0 } };
+    const whole = opened({ backend: speaking(begun, WORD, counted(7)) });
+    await (await whole.send({ body: { stream } })).text();
+    expect(whole.report()).toMatchObject({ used: INPUT + 7, estimated: 0, ...AT_REST });
+    const broken = opened({ backend: speaking(begun, WORD, new Error("Gone.")) });
+    await (await broken.send({ body: { stream } })).text();
+    expect(broken.report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, ...AT_REST });
+    const cached = opened({
+      backend: speaking(begun, WORD, finish({ inputTokens: 0, cacheReadTokens: INPUT, outputTokens: 7 })),
+    });
+    await (await cached.send({ body: { stream } })).text();
+    expect([whole.failures, cached.report()]).toMatchObject([[], { used: INPUT + 7, ...AT_REST }]);
+  });
+
   it("of far more output than was asked for or came is charged by estimate, and reported once", async () => {
     const { send, failures, report } = opened({
       backend: speaking(WORD, finish({ inputTokens: INPUT, outputTokens: 2 ** 32 })),

@@ -408,6 +408,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       this.#doubt(
         `The model backend reported counts of which a part is more than the whole: ${JSON.stringify(this.#known)}.`,
       );
+    if (known.inputTokens === 0)
+      this.#doubt(`The model backend reported 0 input tokens for about ${this.#inputTokens}.`);
     this.#known = known;
     const { outputTokens, ...others } = known;
     if (outputTokens === undefined || !this.#isFinal) return;
@@ -477,7 +479,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const most = this.#outputLimit * TRUST.times + TRUST.tokens;
     const estimated = Math.min(Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS, most);
     return {
-      inputTokens: inputTokens ?? this.#inputTokens,
+      // No model answers nothing: some servers count zero where they do not count, or before they have counted.
+      inputTokens: inputTokens || this.#inputTokens,
       // Before the end, the backend's latest count may not include the latest text.
       outputTokens: this.#isFinal ? (outputTokens ?? Math.max(1, estimated)) : Math.max(outputTokens ?? 0, estimated),
       cacheReadTokens: others.cacheReadTokens ?? 0,
