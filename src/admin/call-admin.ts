@@ -318,7 +318,7 @@ const OUTCOMES: Readonly<Record<RecordedCall["outcome"], string>> = {
   completed: "The call was completed",
   refused: "The call was refused",
   failed: "The call failed",
-  "client-closed": "The client has disconnected before the end of the call",
+  "client-closed": "The client has disconnected, or cancelled its response, before the end of the call",
   deadline: "The call took longer than the gateway allows (limits.deadlineMs)",
   shutdown: "The gateway was closed during the call",
   stopped: "An operator has stopped the call",
@@ -351,7 +351,7 @@ const REASONS: Readonly<Record<NonNullable<RecordedCall["errorCode"]>, string>> 
   idempotency_key_reused: "A different request has used the idempotency key.",
   idempotency_key_in_use: "The first request with the idempotency key was still running.",
   busy: "The gateway was full or closing.",
-  client_closed: "The client has disconnected.",
+  client_closed: "The client has disconnected, or cancelled its response.",
   call_stopped: "An operator has stopped the call.",
   deadline_exceeded: "The call or its upstream took too long.",
   backend_unavailable: "The upstream was not available.",
@@ -808,7 +808,7 @@ function limitSentence(refusedBy: RefusedBy, amountOfUnits: (units: number) => s
 
 /** The words for each reason to cut an attempt, by its error code. Any other cut is the closing of the gateway. */
 const CUTS: Readonly<Partial<Record<NonNullable<UpstreamAttempt["errorCode"]>, string>>> = {
-  client_closed: "the client has disconnected",
+  client_closed: "the client has disconnected, or cancelled its response",
   deadline_exceeded: "the call took longer than the gateway allows (limits.deadlineMs)",
   call_stopped: "an operator has stopped the call",
 };

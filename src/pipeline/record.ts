@@ -269,6 +269,8 @@ const OF_REQUEST: ReadonlySet<GatewayErrorCode> = new Set([
 const OUTCOME_OF_CUT: Readonly<Partial<Record<GatewayErrorCode, CallOutcome>>> = {
   deadline_exceeded: "deadline",
   call_stopped: "stopped",
+  // The client has cancelled the response, and is still there.
+  client_closed: "client-closed",
 };
 
 const isRefusal = (call: Recorded): boolean => statusOf(call) < 500 || call.found.error?.code === "busy";

@@ -67,7 +67,7 @@ export type OnFailure = (failure: Failure) => unknown;
  *   asked, or it found the mistake in the request.
  * - `failed`: the backend, a store or the gateway failed, or an upstream lacks a model that the host lists, routes or prices by its exact name. A
  *   part of a stream may have been sent.
- * - `client-closed`: the client disconnected before the end. The count is exact if the backend was allowed to finish.
+ * - `client-closed`: the client disconnected before the end, or cancelled its response. The count is exact if the backend was allowed to finish.
  * - `deadline`: the call took longer than `limits.deadlineMs`.
  * - `shutdown`: `gateway.close` cut it.
  * - `stopped`: `gateway.stopCall` cut it.

@@ -8,6 +8,7 @@ import {
   memoryQuotaStore,
   memoryReplayStore,
   memoryResponseStore,
+  type OnCall,
 } from "../../src/index.ts";
 import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { AT_REST, counted, INPUT, never, obedient, PROMPT, readUntil, speaking, type Step, WORD } from "./bench.ts";
@@ -226,7 +227,9 @@ describe("a response in the background", () => {
 describe("a cancelled response", () => {
   it("stops its backend within seconds, is charged for what has come, and stays cancelled", async () => {
     const backend = obedient();
-    const bench = keeping([], { backend });
+    const outcomes: unknown[] = [];
+    const onCall: OnCall = ({ outcome, units }) => void (units > 0 && outcomes.push(outcome));
+    const bench = keeping([], { backend, onCall });
     const { id } = (await bench.create(BACKGROUND)).body;
     await bench.clock.advance(3_000);
     const cancelled = await bench.ask(`responses/${id}/cancel`, { method: "POST" });
@@ -234,7 +237,7 @@ describe("a cancelled response", () => {
     await bench.clock.advance(2_000);
     expect(backend.seen.ended).toBe(true);
     expect(await statusOf(bench, id)).toBe("cancelled");
-    expect(bench.report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+    expect([bench.report(), outcomes]).toMatchObject([{ used: INPUT + 4, ...AT_REST }, ["client-closed"]]);
     expect((await bench.ask(`responses/${id}/cancel`, { method: "POST" })).body["status"]).toBe("cancelled");
     expect(textOf(framesOf(await textIn(bench, await streamOf(bench, id))))).toBe(WORD);
     expect((await bench.create({ input: "b", previous_response_id: id })).status).toBe(400);

@@ -229,6 +229,7 @@ describe("the turns of a WebSocket", () => {
     client.send({ type: "response.cancel" });
     expect((await client.rest()).at(-1)).toMatchObject({ type: "response.failed" });
     await expect.poll(async () => (await on.quotas.balance("one"))?.used).toBeGreaterThan(0);
+    await expect.poll(() => on.records.at(-1)?.outcome).toBe("client-closed");
     // The connection goes on.
     client.send({ type: "response.create", model: "m", input: "b", store: false });
     expect((await client.next()).type).toBe("response.created");
