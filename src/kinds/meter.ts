@@ -67,6 +67,8 @@ export interface Metered {
   assertPrice(upstream: UpstreamModel): void;
   /** The output limit of the running request, less the output tokens so far. Missing where an answer is never continued. */
   readonly outputLeft?: number;
+  /** The highest cost of the request that follows the running one, in units: one hold covers both. Missing where none follows. */
+  readonly unitsAhead?: number | undefined;
   /** Makes the counts of a turn final, behind which the backend asks again for the same answer. Missing as `outputLeft` is. */
   endTurn?(): void;
   /**

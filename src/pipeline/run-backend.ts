@@ -12,7 +12,7 @@ import type {
   KindModule,
   Generation,
 } from "../kinds/kind.ts";
-import { isCount, type Meter, wrongField } from "../kinds/meter.ts";
+import { type Amounts, isCount, type Meter, wrongField } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
 import type { ChatRequest, NativeRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
@@ -176,12 +176,19 @@ export class CallOfKind implements KindCall {
     const asked: ChatRequest = { ...request, model, ...(request.native && { native: native as NativeRequest }) };
     this.#sameUpstream = isNextTurn ? this.answeringUpstream() : undefined;
     const cost = this.#kind.cost(this, asked, { model: info });
-    await this.hold?.again(this.key, cost);
+    const { unitsAhead } = this.#call.found.meter ?? {};
+    await this.hold?.again(this.key, unitsAhead === undefined ? cost : amountsWith(cost, unitsAhead));
     // The cast is safe: the kind returns a request of the same type.
     const paid = this.afforded(asked, cost) as ChatRequest;
     this.#call.found.meter?.nextUpstream?.(paid, cost.inputTokens);
     return { ...request, maxOutputTokens: paid.maxOutputTokens };
   }
+}
+
+/** Adds the cost of the request behind a request, which must be paid for as a whole. */
+function amountsWith({ atMost }: Amounts, unitsAhead: number): Amounts {
+  const units = Math.min(Number.MAX_SAFE_INTEGER, atMost + unitsAhead);
+  return { atLeast: units, atMost: units };
 }
 
 /** True for a key that lacks the units for a request, now or for good. */

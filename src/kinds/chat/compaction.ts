@@ -19,11 +19,14 @@ class TwoStepMeter implements Meter<BackendEvent, AnswerEvent> {
   readonly #first: ChatMeter;
   /** Undefined until the first step has ended. */
   #last: ChatMeter | undefined;
+  readonly #lastUnits: number;
   /** The charge of the first step, once it has ended: another upstream may answer the second, for another price. */
   #firstUnits: number | undefined;
 
-  constructor(call: MeteredCall, first: ChatRequest, inputTokens: number) {
+  /** @param lastUnits The highest cost of the second step. */
+  constructor(call: MeteredCall, first: ChatRequest, inputTokens: number, lastUnits: number) {
     this.#call = call;
+    this.#lastUnits = lastUnits;
     this.#first = new ChatMeter(call, first, inputTokens);
   }
 
@@ -80,6 +83,10 @@ class TwoStepMeter implements Meter<BackendEvent, AnswerEvent> {
     return this.#current.outputLeft;
   }
 
+  get unitsAhead(): number | undefined {
+    return this.#last ? undefined : this.#lastUnits;
+  }
+
   get overrun(): boolean {
     return this.#current.overrun;
   }
@@ -119,18 +126,23 @@ class TwoStepMeter implements Meter<BackendEvent, AnswerEvent> {
   }
 }
 
-/** Returns the meter of a request that is answered in two steps, and the function that asks for them. */
+/**
+ * Returns the meter of a request that is answered in two steps, and the function that asks for them.
+ *
+ * @param lastUnits The highest cost of the second step.
+ */
 export function inTwoSteps(
   call: MeteredCall,
   request: ChatRequest,
   { first, firstCost }: NonNullable<Cost["steps"]>,
+  lastUnits: number,
 ): {
   readonly meter: TwoStepMeter;
   readonly ask: (backend: BackendSteps<BackendEvent>) => AsyncIterable<BackendEvent>;
 } {
   // The cast is safe: the cost of a chat request has made it.
   const asked = first as ChatRequest;
-  const meter = new TwoStepMeter(call, asked, firstCost.inputTokens);
+  const meter = new TwoStepMeter(call, asked, firstCost.inputTokens, lastUnits);
   return { meter, ask: (backend) => answered(backend, request, asked, meter, call.countTokens) };
 }
 

@@ -104,7 +104,8 @@ export const chat: ChatKind = {
 
   generation(call, endpoint, request, { cost }) {
     const { stopSequences, candidateCount = 1 } = request;
-    const twoSteps = cost.steps && endpoint.inTwoSteps?.(call, request, cost.steps);
+    const { steps } = cost;
+    const twoSteps = steps && endpoint.inTwoSteps?.(call, request, steps, lastUnits(call, request, steps));
     const meter = twoSteps?.meter ?? new ChatMeter(call, request, cost.inputTokens);
     const { format } = endpoint;
     const isOwnBody = request.native?.format === format;
@@ -162,6 +163,10 @@ function twoStepCost(
     steps: { first, firstCost, lastCost },
   };
 }
+
+/** Returns the highest cost of the second step, whose output limit may have been lowered. */
+const lastUnits = (call: KindCall, request: ChatRequest, { lastCost }: NonNullable<Cost["steps"]>): number =>
+  costOf(call, request, lastCost.inputTokens).atMost;
 
 /** Returns the backend's count of the input; undefined without one, and for a count that cannot be true. */
 function believed(call: KindCall, request: ChatRequest, counted: number | undefined): number | undefined {

@@ -16,6 +16,7 @@ import {
   type ModelBackend,
 } from "../../../src/index.ts";
 import { manualClock } from "../../../src/testing/laws/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 import { aborted } from "../../aborted.ts";
 
 const keyOf = (name: string, byte: number): EncryptionKey => ({ name, secret: new Uint8Array(32).fill(byte) });
@@ -445,6 +446,29 @@ describe("context_management", () => {
     expect(answer.status).toBe(429);
     expect(on.seen).toEqual([]);
     expect((await quotas.balance("one"))?.used).toBe(0);
+  });
+
+  it("holds the cost of the answer also where another upstream goes on with the summary", async () => {
+    const held: (number | undefined)[] = [];
+    const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 1_000_000 }]);
+    const breaking: ModelBackend = {
+      async *chat(request, call) {
+        held.push((await quotas.balance("one"))?.held);
+        if (held.length > 1) return yield* working.chat?.(request, call) ?? [];
+        yield { type: "start", usage: { inputTokens: 300 } };
+        yield { type: "text-delta", text: SUMMARY.slice(0, 9) };
+        throw new GatewayError("backend_failed", "Gone.");
+      },
+    };
+    const upstreams = [breaking, breaking].map((backend) => ({ backend, prefill: true }));
+    const backend = route({ routes: { m: { upstreams, onBreak: "continue" } } });
+    const on = recording({ quotas }, backend);
+    const limit = { max_output_tokens: 60_000 };
+    const answer = await on.post("/v1/responses", { model: "m", input: CHAT, ...limit, ...WISH });
+    expect([answer.status, held.length]).toEqual([200, 3]);
+    // The limit of the answer is part of each hold.
+    for (const units of held) expect(units).toBeGreaterThan(60_000);
+    expect(await quotas.balance("one")).toMatchObject({ held: 0 });
   });
 
   it("charges for the summary where the answer fails, with the status of the failure", async () => {
