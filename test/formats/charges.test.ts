@@ -263,6 +263,69 @@ describe("the tools of Responses", () => {
   });
 });
 
+const startOf = (content_block: object, index: number) => ({ type: "content_block_start", index, content_block });
+const stopOf = (index: number) => ({ type: "content_block_stop", index });
+const resultOf = (tool: string, content: object, index: number) => [
+  startOf({ type: `${tool}_tool_result`, tool_use_id: `srv_${index}`, content }, index),
+  stopOf(index),
+];
+const FAILED_SEARCH = { type: "web_search_tool_result_error", error_code: "max_uses_exceeded" };
+const BLOCKS = [
+  ...resultOf("web_search", [{ type: "web_search_result", url: "https://a.test", title: "A" }], 0),
+  ...resultOf("web_search", [], 1),
+  ...resultOf("web_search", FAILED_SEARCH, 2),
+  ...resultOf("web_fetch", { type: "web_fetch_result", url: "https://a.test" }, 3),
+  ...resultOf("bash_code_execution", { type: "bash_code_execution_result" }, 4),
+];
+const begunMessage = (server_tool_use: object | null) => ({
+  type: "message_start",
+  message: {
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "m",
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: 1_000, output_tokens: 1, server_tool_use },
+  },
+});
+const endedMessage = (usage: object) => [
+  { type: "message_delta", delta: { stop_reason: "end_turn", stop_sequence: null }, usage },
+  { type: "message_stop" },
+];
+
+describe("the tools of messages", () => {
+  it.each([null, { web_search_requests: 0, web_fetch_requests: 0 }])(
+    "are charged in an answer that is cut by the results that have come, after the count %j",
+    async (told) => {
+      const words = [
+        startOf({ type: "text", text: "" }, 5),
+        { type: "content_block_delta", index: 5, delta: { type: "text_delta", text: LAST } },
+      ];
+      const answer = [begunMessage(told), ...BLOCKS, ...words];
+      const row = { toolUses: { web_search: 0.01 } };
+      const { record } = await charged("messages", { answer, row, isCut: true });
+      expect(record.usage?.serverToolUses).toEqual({ web_search: 2, web_fetch: 1 });
+      expect(record.units).toBe(20_000 + 1_000 + (record.usage?.outputTokens ?? 0));
+    },
+  );
+
+  it.each<[string, object, Usage["serverToolUses"]]>([
+    ["the bill", { server_tool_use: { web_search_requests: 5 } }, { web_search: 5 }],
+    ["a bill of nothing", { server_tool_use: { web_search_requests: 0 } }, {}],
+    ["the results, where there is no bill", {}, { web_search: 2, web_fetch: 1 }],
+  ])("are counted as %s counts them", async (_name, more, uses) => {
+    const answer = [begunMessage(null), ...BLOCKS, ...endedMessage({ output_tokens: 9, ...more })];
+    expect(await usesOf("messages", { answer })).toEqual(uses);
+    const content = BLOCKS.flatMap((block) => ("content_block" in block ? block.content_block : []));
+    const usage = { input_tokens: 1_000, output_tokens: 9, ...more };
+    const { message } = begunMessage(null);
+    const whole = { ...message, content, stop_reason: "end_turn", usage };
+    expect(await usesOf("messages", { answer: whole })).toEqual(uses);
+  });
+});
+
 const completion = (message: object, more: object = {}) => ({
   id: "c",
   object: "chat.completion",

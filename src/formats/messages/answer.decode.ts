@@ -9,6 +9,7 @@ import type { VariedFields } from "../shared/frame-shape.ts";
 import { withMember } from "../shared/json-text.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { lostUsage, NativeDecoder, parseAnswerObject } from "../shared/upstream.ts";
+import { ToolUses } from "../shared/usage.decode.ts";
 import { decodeUsage, type Fallback, fallbackIn } from "./answer.usage.ts";
 import { FORMAT } from "./routes.ts";
 import {
@@ -38,6 +39,9 @@ interface DecodedBlock {
   heldChars: number;
 }
 
+/** Matches the type of a block with the result of a tool that is billed by the use. The group is the name of the tool. */
+const BILLED_RESULT = /^(web_search|web_fetch)_tool_result$/;
+
 const NO_DATA = /^\s*(?:\[DONE\]\s*)?$/;
 
 /** The text in each type of delta. */
@@ -59,6 +63,8 @@ export class MessagesDecoder extends NativeDecoder {
   /** The latest value of each token count. A later report with only some counts keeps the others. */
   #usage: UpstreamUsage = {};
   readonly #fallbacks: Fallback[] = [];
+  /** The uses of tools whose results have come since the upstream has last counted them; undefined before the first. */
+  #uses: ToolUses | undefined;
   #started = false;
   #finished = false;
   #stopped = false;
@@ -109,6 +115,8 @@ export class MessagesDecoder extends NativeDecoder {
       this.#begin(index, block, 0);
       this.#end(index);
     }
+    // The counts of the upstream are those of its bill.
+    this.#learn(wire.usage);
     this.#finish(wire.stop_reason ?? "end_turn", wire.stop_sequence);
     this.#stopped = true;
   }
@@ -198,8 +206,21 @@ export class MessagesDecoder extends NativeDecoder {
       case "tool_use":
         return this.add({ type: "tool-call-start", id: block.id, name: block.name });
       default:
+        this.#countTool(wire);
         return this.#fallBack(fallbackIn(wire));
     }
+  }
+
+  /** Counts the use of a tool whose result has come: the upstream counts the uses only at the end of the answer. A failed use is not billed. */
+  #countTool({ type, content }: UpstreamBlock & { readonly content?: unknown }): void {
+    const tool = BILLED_RESULT.exec(type)?.[1];
+    const { type: outcome } = isJsonObject(content) ? content : {};
+    if (tool === undefined || (typeof outcome === "string" && outcome.endsWith("_error"))) return;
+    (this.#uses ??= new ToolUses()).add(tool);
+    // An earlier count of the upstream, such as the zero of the beginning, lacks this use.
+    this.#usage = { ...this.#usage, server_tool_use: undefined };
+    const usage = this.#uses.report();
+    if (usage) this.add({ type: "usage", usage });
   }
 
   #fallBack(fallback: Fallback | undefined): void {
