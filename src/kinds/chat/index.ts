@@ -131,8 +131,8 @@ function costOf(call: KindCall, request: ChatRequest, inputTokens: number): Cost
 /** The default price is the same for all models, and is recognised as such. */
 const DEFAULT_PRICES: HeldPrices = { least: tokenPrice, most: tokenPrice };
 
-const heldPrices = ({ prices: { price = tokenPrice } }: KindCall, { native }: ChatRequest): HeldPrices =>
-  price === tokenPrice ? DEFAULT_PRICES : pricesOfHold(price, native);
+const heldPrices = ({ prices: { price = tokenPrice } }: KindCall, request: ChatRequest): HeldPrices =>
+  price === tokenPrice ? DEFAULT_PRICES : pricesOfHold(price, request);
 
 /** The part of a model's window above which a conversation is compacted, for a caller who names no threshold. */
 const WINDOW_SHARE = 4 / 5;

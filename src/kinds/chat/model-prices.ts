@@ -1,13 +1,13 @@
 /** The prices of the models that run inside a call of chat beside the requested one: fallbacks, summaries, and advisors. */
 
-import type { NativeRequest } from "../../model/chat-request.ts";
+import type { ChatRequest, NativeRequest } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { besideSteps, NO_USAGE, TOKEN_COUNTS, type Usage } from "../../model/usage.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { isCount } from "../meter.ts";
 import { priceAmong, priceOfOther, toolsIn } from "../other-models.ts";
-import type { Price } from "./price.ts";
+import { costOr, type Price } from "./price.ts";
 
 /** The models that have run, by the upstream's names. */
 export interface RanModels {
@@ -106,26 +106,92 @@ function advisorsIn(native: NativeRequest | undefined): readonly Advisor[] {
   });
 }
 
+/** The uses of a tool that are held, where the request does not limit them, and the most of those that it permits. */
+const HELD_USES = { usual: 4, most: 64 };
+
+/** The names of Google's tools. Its models are billed by the query or by the prompt. */
+const GOOGLE_TOOLS: readonly (readonly [key: RegExp, names: readonly string[]])[] = [
+  [/^(?:google_?search(?:_?retrieval)?|enterprise_?web_?search)$/i, ["web_search", "web_search_prompt"]],
+  [/^google_?maps$/i, ["maps", "maps_prompt"]],
+  [/^(?:file_?search|retrieval)$/i, ["file_search"]],
+];
+
+/** The tools that an answer is charged for once. */
+const USED_ONCE: ReadonlySet<string> = new Set(["web_search_prompt", "maps_prompt", "code_interpreter"]);
+
+/** The types of tools that the caller runs. */
+const OF_CALLER: ReadonlySet<string> = new Set(["function", "custom"]);
+
+/** Returns the names under which the uses of a provider's tool are priced. */
+function billedNames(definition: Readonly<Record<string, unknown>>): readonly string[] {
+  const { type } = definition;
+  // Types have a vendor before their name, and a version behind it, such as `web_search_20250305` and `openrouter:web_search`.
+  if (typeof type === "string")
+    return OF_CALLER.has(type) ? [] : [type.replace(/^[\w-]+:/, "").replace(/_(?:preview(?:_|$)|\d).*$/, "")];
+  const keys = Object.keys(definition);
+  return GOOGLE_TOOLS.flatMap(([key, names]) => (keys.some((one) => key.test(one)) ? names : []));
+}
+
+type ToolUses = NonNullable<Usage["serverToolUses"]>;
+
+/** Returns the uses of the provider's tools that a request is held for: the most, and one of each tool; undefined without such a tool. */
+function usesIn({
+  tools,
+  toolChoice,
+  native,
+}: ChatRequest): { readonly most: ToolUses; readonly least: ToolUses } | undefined {
+  if (toolChoice?.type === "none") return undefined;
+  const most = new Map<string, number>();
+  const add = (name: string, limit: unknown): void => {
+    const permitted = isCount(limit) ? Math.min(limit, HELD_USES.most) : HELD_USES.usual;
+    most.set(name, Math.max(most.get(name) ?? 0, USED_ONCE.has(name) ? Math.min(1, permitted) : permitted));
+  };
+  const { max_tool_calls: limit, web_search_options: search } = native?.body ?? {};
+  const definitions: Readonly<Record<string, unknown>>[] = [...toolsIn(native)];
+  for (const tool of tools) if (tool.type === "provider") definitions.push(tool.definition);
+  for (const definition of definitions)
+    for (const name of billedNames(definition)) add(name, definition["max_uses"] ?? limit);
+  if (tools.some(({ type }) => type === "code-execution")) add("code_interpreter", limit);
+  // Models of OpenAI that search are charged for one search.
+  if (isJsonObject(search)) add("web_search", 1);
+  if (most.size === 0) return undefined;
+  const least = Array.from(most, ([name, uses]) => [name, Math.min(1, uses)] as const);
+  return { most: Object.fromEntries(most), least: Object.fromEntries(least) };
+}
+
+/** Returns a price with the uses of tools. A price that has none for them is asked without. */
+const withUses =
+  (price: Price, uses: ToolUses): Price =>
+  (usage, model, kind, upstream) => {
+    const plain = price(usage, model, kind, upstream);
+    if (typeof plain !== "number") return plain;
+    const priceOf = (counts: Usage): number => price(counts, model, kind, upstream);
+    return Math.max(plain, costOr(plain, priceOf, { ...usage, serverToolUses: uses }));
+  };
+
 /** The prices of a request before the call. */
 export interface HeldPrices {
-  /** With one advice of each advisor: a key that can pay for so much is served. */
+  /** With one advice of each advisor, and one use of each tool of the provider: a key that can pay for so much is served. */
   readonly least: Price;
-  /** With all advices that are held. */
+  /** With all advices and uses that are held. */
   readonly most: Price;
 }
 
 /**
- * Returns the prices of a request before the call: of the dearest model that may answer, and of the advices. An advisor reads the input and
- * what the answering model has written.
+ * Returns the prices of a request before the call: of the dearest model that may answer, of the provider's tools, and of the advices. An advisor
+ * reads the input and what the answering model has written.
  */
-export function pricesOfHold(price: Price, native: NativeRequest | undefined): HeldPrices {
+export function pricesOfHold(price: Price, request: ChatRequest): HeldPrices {
+  const { native } = request;
   const among = priceAmong(price, native);
+  const uses = usesIn(request);
   const advisors = advisorsIn(native);
-  if (advisors.length === 0) return { least: among, most: among };
+  const [least, most] = uses ? [withUses(among, uses.least), withUses(among, uses.most)] : [among, among];
+  if (advisors.length === 0) return { least, most };
   const withAdvices =
-    (most: number): Price =>
+    (priceOf: Price, most: number): Price =>
     (usage, model, kind, upstream) => {
-      let units = among(usage, model, kind, upstream);
+      let units = priceOf(usage, model, kind, upstream);
       if (typeof units !== "number") return units;
       const inputTokens = usage.inputTokens + usage.outputTokens;
       for (const { model: advisor, uses, outputTokens } of advisors) {
@@ -135,5 +201,5 @@ export function pricesOfHold(price: Price, native: NativeRequest | undefined): H
       }
       return units;
     };
-  return { least: withAdvices(1), most: withAdvices(MAX_ADVICES) };
+  return { least: withAdvices(least, 1), most: withAdvices(most, MAX_ADVICES) };
 }

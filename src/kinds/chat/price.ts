@@ -204,7 +204,7 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
  * Returns the price of a usage, or `otherwise` if the host's price throws or is not a finite number. The backend may never count in this
  * way.
  */
-function costOr(otherwise: number, priceOf: (usage: Usage) => number, usage: Usage): number {
+export function costOr(otherwise: number, priceOf: (usage: Usage) => number, usage: Usage): number {
   try {
     const cost = priceOf(usage);
     if (Number.isFinite(cost)) return cost;

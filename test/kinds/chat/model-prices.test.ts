@@ -272,6 +272,83 @@ describe("the hold of a request with an advisor", () => {
   });
 });
 
+/** A unit for each token, and prices of the uses of tools, of which only these are known. */
+const PER_USE = {
+  web_search: 1_000,
+  web_search_prompt: 3_500,
+  maps: 1_400,
+  maps_prompt: 2_500,
+  file_search: 250,
+  code_interpreter: 3_000,
+  image_generation: 4_000,
+  x_search: 500,
+} as const;
+const byUse: Price = ({ inputTokens, outputTokens, serverToolUses = {} }) =>
+  Object.entries(serverToolUses).reduce((sum, [name, uses]) => {
+    if (!Object.hasOwn(PER_USE, name)) throw new Error("There is no such price.");
+    return sum + uses * PER_USE[name as keyof typeof PER_USE];
+  }, inputTokens + outputTokens);
+
+type Body = Readonly<Record<string, unknown>> & { readonly path: string };
+
+describe("the hold of a request with a tool that its provider runs", () => {
+  const CHAT = { path: "/v1/chat/completions", max_completion_tokens: LIMIT };
+  const RESPONSES = { path: "/v1/responses", input: "ten tokens", max_output_tokens: LIMIT };
+  const GEMINI = {
+    path: "/v1beta/models/any:generateContent",
+    contents: [{ role: "user", parts: [{ text: "ten tokens" }] }],
+    generationConfig: { maxOutputTokens: LIMIT },
+  };
+  const MESSAGES = { path: "/v1/messages" };
+  const SEARCH = { type: "web_search_20250305", name: "web_search" };
+
+  it.each<[what: string, body: Body, uses: Readonly<Record<string, number>>]>([
+    ["a search of messages", { ...MESSAGES, tools: [SEARCH] }, { web_search: 4 }],
+    ["its own limit", { ...MESSAGES, tools: [{ ...SEARCH, max_uses: 2 }] }, { web_search: 2 }],
+    ["a higher limit", { ...MESSAGES, tools: [{ ...SEARCH, max_uses: 9 }] }, { web_search: 9 }],
+    ["a limit without end", { ...MESSAGES, tools: [{ ...SEARCH, max_uses: 1e9 }] }, { web_search: 64 }],
+    ["no use", { ...MESSAGES, tools: [{ ...SEARCH, max_uses: 0 }] }, {}],
+    ["a search that may not be called", { ...MESSAGES, tools: [SEARCH], tool_choice: { type: "none" } }, {}],
+    ["a function of the name", { ...MESSAGES, tools: [{ name: "web_search", input_schema: {} }] }, {}],
+    ["a tool without a price", { ...MESSAGES, tools: [SEARCH, { type: "constructor_2", name: "x" }] }, {}],
+    ["a model that searches", { ...CHAT, web_search_options: {} }, { web_search: 1 }],
+    ["a search of OpenRouter", { ...CHAT, tools: [{ type: "openrouter:web_search" }] }, { web_search: 4 }],
+    ["a search of Responses", { ...RESPONSES, tools: [{ type: "web_search_preview_2025_03_11" }] }, { web_search: 4 }],
+    ["a limit of all tools", { ...RESPONSES, tools: [{ type: "x_search" }], max_tool_calls: 3 }, { x_search: 3 }],
+    [
+      "code, pictures and files",
+      {
+        ...RESPONSES,
+        tools: [
+          { type: "code_interpreter", container: { type: "auto" } },
+          { type: "image_generation" },
+          { type: "file_search", vector_store_ids: ["vs_1"] },
+        ],
+      },
+      { code_interpreter: 1, image_generation: 4, file_search: 4 },
+    ],
+    ["a search of Google", { ...GEMINI, tools: [{ googleSearch: {} }] }, { web_search: 4, web_search_prompt: 1 }],
+    ["Google Maps", { ...GEMINI, tools: [{ google_maps: {} }] }, { maps: 4, maps_prompt: 1 }],
+    ["code of Google", { ...GEMINI, tools: [{ codeExecution: {} }] }, { code_interpreter: 1 }],
+  ])("has the price of %s", async (_what, { path, ...body }, uses) => {
+    const { held: own = 0 } = await holdOf(body, 1e9, free, path);
+    const ofTools = Object.entries(uses).reduce(
+      (sum, [name, count]) => sum + count * PER_USE[name as keyof typeof PER_USE],
+      0,
+    );
+    expect(own).toBeGreaterThan(LIMIT);
+    expect(await holdOf(body, 1e9, byUse, path)).toEqual({ status: 200, held: own + ofTools });
+  });
+
+  it("needs no more than one use", async () => {
+    const body = { tools: [SEARCH] };
+    const { held: own = 0 } = await holdOf(body, 1e9, dear);
+    const least = own - LIMIT + 1 + PER_USE.web_search;
+    expect(await holdOf(body, least, byUse)).toEqual({ status: 200, held: least });
+    expect(await holdOf(body, least - 1, byUse)).toEqual({ status: 429, held: undefined });
+  });
+});
+
 it.each<[what: string, body: object, factor: number]>([
   ["the usual words", {}, 1],
   ["a speed", { speed: "fast" }, 6],
