@@ -132,15 +132,27 @@ type ToldEvent = ToldPicture | Exclude<ImageEvent, { type: "image" }>;
 /** Decodes one answer, complete or streamed. Never returns more pictures than were requested. */
 export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: JsonLimits): AnswerDecoder<ToldEvent> {
   let finished = 0;
+  let told: ToldEvent[] = [];
   return {
     answer(body) {
       const answer = parseAnswerObject(body, limits);
       const { data, usage } = answer;
       if (isError(answer)) throw withKnownPath(decodeUpstreamError(undefined, answer));
       if (!Array.isArray(data)) throw backendFailed("The model backend's answer has no pictures.");
-      const pictures = data.slice(0, count).map((image) => decodeImage(image, decodeTraits(answer)));
-      return [...decodeUsage(usage), ...pictures];
+      told = decodeUsage(usage);
+      let failed: { readonly error: unknown } | undefined;
+      for (const image of data.slice(0, count))
+        try {
+          told.push(decodeImage(image, decodeTraits(answer)));
+        } catch (error) {
+          failed ??= { error };
+        }
+      if (failed) throw failed.error;
+      return told;
     },
+
+    // The upstream charges the pictures beside one that is none, such as one that it has filtered.
+    lost: () => told,
 
     frame(name, data) {
       if (data === "[DONE]" || finished === count) return [];

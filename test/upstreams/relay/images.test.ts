@@ -107,6 +107,13 @@ const said = (status: number, error: object, more: Readonly<Record<string, strin
   return (socket) => socket.end(whole(status, "application/json", body, more));
 };
 
+/** Asks for three pictures, of an upstream with this answer. */
+const drawThree = (...data: readonly object[]): ReturnType<typeof told> =>
+  told(
+    (socket) => socket.end(pictures(...data)),
+    (client) => client.images.generate({ prompt: "A cat", model: "dall-e-2", n: 3, response_format: "b64_json" }),
+  );
+
 async function listOf(events: AsyncIterable<unknown>): Promise<unknown[]> {
   const list: unknown[] = [];
   for await (const event of events) list.push(event);
@@ -537,6 +544,16 @@ describe("to a caller", () => {
       cost: 0.5,
       input_tokens_details: { video_tokens: 3, text_tokens: expect.any(Number) },
     });
+  });
+
+  it("the pictures beside one that is none are handed on and charged, as their upstream charges them", async () => {
+    const drawn = { b64_json: B64 };
+    const [one, two] = [await drawThree(drawn), await drawThree(drawn, drawn)];
+    for (const none of [{ error: { code: "content_filter" } }, { b64_json: "PGh0bWw+" }, { url: 7 }]) {
+      expect(await drawThree(none, drawn)).toMatchObject({ result: { data: [drawn] }, used: one.used });
+      expect(await drawThree(drawn, none, drawn)).toMatchObject({ result: { data: [drawn, drawn] }, used: two.used });
+      expect(await drawThree(none)).toMatchObject({ result: { status: 500 }, used: 0 });
+    }
   });
 
   it("the address of a picture is the gateway's own", async () => {
