@@ -371,8 +371,12 @@ const MESSAGE: Readonly<Record<RateKind, string>> = {
 export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimiter): Promise<void> {
   let isLost = true;
   /** Gives the call's slot back, and reports the tokens that the call used. */
-  const end = (): Promise<unknown> =>
-    tellStore(call, "rate-limiter", () => limiter.end(call.id, call.found.meter?.report.tokens ?? 0, call.details));
+  const end = (): Promise<unknown> => {
+    const { found } = call;
+    const tell = (): Promise<unknown> =>
+      tellStore(call, "rate-limiter", () => limiter.end(call.id, found.meter?.report.tokens ?? 0, call.details));
+    return found.counting ? found.counting.then(tell) : tell();
+  };
   const taken = (verdict: RateVerdict): void => {
     isLost = false;
     // A verdict that comes after the call has ended gives its slot back at once.

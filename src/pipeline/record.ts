@@ -60,6 +60,8 @@ export class Findings {
   answering: Attempt | undefined = undefined;
   /** The meter of the answer, once a backend is asked. */
   meter: Metered | undefined = undefined;
+  /** Resolves when the meter has counted all that is charged; undefined when it has. */
+  counting: Promise<unknown> | undefined = undefined;
   /** The time of the first event, in milliseconds since the Unix epoch. */
   firstEventAt: number | undefined = undefined;
   /** The output limit of a chat, in tokens, where the hold does not cover that of the request. */

@@ -25,8 +25,6 @@ export class Hold {
    * its old generation, where the function keeps its call in memory until the whole heap is collected.
    */
   meter: Counted & Partial<Metered> = NOTHING;
-  /** Resolves when the meter has counted all that is charged; undefined when it has. */
-  counting: Promise<unknown> | undefined = undefined;
   readonly #call: Call;
   readonly #keyId: string;
   /** Cancels the hold's timer: first the timer of the first note, later the timer of the next renewal. */
@@ -218,7 +216,8 @@ export class Hold {
   /** Settles at the end of the call, unless the call is settled. */
   release(): Promise<void> | undefined {
     if (this.#isSettled) return undefined;
-    return this.counting ? this.counting.then(() => this.settle()) : this.settle();
+    const { counting } = this.#call.found;
+    return counting ? counting.then(() => this.settle()) : this.settle();
   }
 
   async #settle(outcome: Outcome): Promise<void> {

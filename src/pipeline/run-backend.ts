@@ -587,7 +587,7 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
       const { unread } = this.#call.found;
       const count = (): number => this.#countUnread(uncounted, unread);
       // In Workers, a call must not wait for the work of another one.
-      this.#hold.counting = hasWaitUntil ? void count() : services.lastWork.run(count);
+      this.#call.found.counting = hasWaitUntil ? void count() : services.lastWork.run(count);
     }
     this.stop();
   }

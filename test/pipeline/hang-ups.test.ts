@@ -1,7 +1,7 @@
 /** Clients that leave at the worst moments: the call ends, once, and nothing of it stays behind. */
 
 import { describe, expect, it } from "vitest";
-import { type Answer, GatewayError, type ModelBackend } from "../../src/index.ts";
+import { type Answer, GatewayError, type ModelBackend, type RateLimiter } from "../../src/index.ts";
 import type { UnreadEvents } from "../../src/ports/model-backend.ts";
 import { route } from "../../src/upstreams/route/index.ts";
 import {
@@ -227,13 +227,21 @@ describe("events that nobody has read when the client leaves", () => {
 
   it("are counted one call after the other, with turns of the event loop between", async () => {
     let counts = 0;
-    const bench = opened({ backend: buffering(() => (counts++, Array.from({ length: 20 }, () => usage))) });
+    const ended: number[] = [];
+    const rateLimiter: RateLimiter = {
+      begin: async () => ({ limits: [] }),
+      take: async () => ({ limits: [] }),
+      end: async (_id, tokens) => void ended.push(tokens),
+    };
+    const backend = buffering(() => (counts++, Array.from({ length: 20 }, () => usage)));
+    const bench = opened({ backend, rateLimiter });
     const calls = [1, 2, 3].map(() => called(bench, true));
     await Promise.all(calls.map(({ answer }) => answer));
     for (const { hangUp } of calls) hangUp();
     // Two calls have more events than one turn counts.
     expect(counts).toBe(2);
     await expect.poll(() => bench.report()).toMatchObject({ used: 3 * (INPUT + 30), ...AT_REST });
+    expect(ended).toEqual([INPUT + 30, INPUT + 30, INPUT + 30]);
   });
 
   it.each<[string, event: unknown, used: number, read: number]>([
