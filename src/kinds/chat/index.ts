@@ -170,8 +170,9 @@ const lastUnits = (call: KindCall, request: ChatRequest, { lastCost }: NonNullab
 
 /** Returns the backend's count of the input; undefined without one, and for a count that cannot be true. */
 function believed(call: KindCall, request: ChatRequest, counted: number | undefined): number | undefined {
-  if (counted === undefined || counted <= HIDDEN_INPUT_TOKENS) return counted;
-  if (!isTooMuchInput(counted, estimateInputTokens(request, call.countTokens), request)) return counted;
+  if (counted === undefined || (counted > 0 && counted <= HIDDEN_INPUT_TOKENS)) return counted;
+  const isTrue = counted > 0 && !isTooMuchInput(counted, estimateInputTokens(request, call.countTokens), request);
+  if (isTrue) return counted;
   call.doubt(`The model backend counted ${counted} input tokens before the call.`);
   return undefined;
 }
