@@ -13,7 +13,7 @@ import { fakeModel, FINISH, START } from "../upstreams/ai-sdk/fake-models.ts";
 const [BEFORE, CITED, BEHIND] = ["Où? ", "é 🌞", " Bye."];
 const TEXT = BEFORE + CITED + BEHIND;
 const CHARS = [4, 7];
-const BYTES = [5, 12];
+const BYTES = [5, 12] as const;
 const SOURCE = { url: "https://a.example", title: "A" };
 
 const sse = (frames: readonly object[]): string =>
@@ -333,6 +333,26 @@ it("stand once in a text of messages that a source supports several times", asyn
     },
   };
   expect(await ofMessages(open(backend), false)).toEqual([[SOURCE.url, SOURCE.title, ""]]);
+});
+
+describe("the sources of a text with a signature", () => {
+  const chunks = [{ uri: SOURCE.url, title: SOURCE.title }];
+  const backend: ModelBackend = {
+    async *chat() {
+      yield { type: "start", maker: "generate-content" };
+      yield { type: "text-delta", text: TEXT, signature: "c2VhbA==", maker: "generate-content" };
+      yield { type: "annotation", annotation: { type: "grounding", chunks, supports: [support(...BYTES)] } };
+      yield { type: "finish", reason: "stop" };
+    },
+  };
+
+  it.each(CROSSINGS)("stand in %s", async (_name, read, isStream) => {
+    expect(await read(open(backend), isStream)).toEqual([[SOURCE.url, SOURCE.title, CITED]]);
+  });
+
+  it.each(WAYS)("stand in messages, %s", async (_name, isStream) => {
+    expect(await ofMessages(open(backend), isStream)).toEqual([[SOURCE.url, SOURCE.title, ""]]);
+  });
 });
 
 it.each<[Format, typeof ofResponses, string]>([

@@ -94,6 +94,8 @@ export class MessagesBuilder extends AnswerBuilder {
   /** The answer's maker, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
   #unmarked: string | undefined;
   #ended: AnswerEnd | undefined;
+  /** The signature of the newest text. Its block would end the text, whose citations may still follow, so it waits for other content. */
+  #textSeal: Signed | undefined;
   /** Set if the prompt was blocked. Such an answer ends as a refusal, for any reason that its upstream gives. */
   #isBlocked = false;
 
@@ -172,6 +174,7 @@ export class MessagesBuilder extends AnswerBuilder {
    * answer was cut short.
    */
   #finish(event: AnswerFinish): AnswerEnd {
+    this.#sealText();
     const isCutShort = CUT_SHORT.has(event.endings[0].reason);
     for (const block of this.#blocks) {
       if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
@@ -182,10 +185,11 @@ export class MessagesBuilder extends AnswerBuilder {
   }
 
   #content(event: ContentEvent | Extract<NeutralEvent, { type: "prompt-feedback" }>): void {
+    if (event.type !== "annotation") this.#sealText();
     switch (event.type) {
       case "text-delta":
         this.#text(event.text, event.block);
-        if (event.signature) this.#seal(event, { kind: "part" });
+        if (event.signature) this.#textSeal = event;
         return;
       case "refusal-delta":
         return this.#text(event.text);
@@ -275,6 +279,11 @@ export class MessagesBuilder extends AnswerBuilder {
    */
   #seal(signed: Signed, seal: Pick<Seal, "kind" | "callId">): void {
     if (isSealed(signed)) this.#redacted(wrapSeal({ ...seal, maker: signed.maker, value: signed.signature }));
+  }
+
+  #sealText(): void {
+    if (this.#textSeal) this.#seal(this.#textSeal, { kind: "part" });
+    this.#textSeal = undefined;
   }
 
   #redacted(data: string): void {

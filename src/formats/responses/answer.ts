@@ -122,6 +122,8 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   /** The reasoning so far that the caller does not see. */
   #hidden: { readonly pieces: string[]; readonly block: string | undefined } | undefined;
   #code: Open<ItemOf<"code_interpreter_call">> | undefined;
+  /** The seal of the newest text. Its item would end the message, whose annotations may still follow, so it waits for other content. */
+  #textSeal: string | undefined;
   #hasRefusal = false;
   #final: ResponseBody | undefined;
   /** True when the response is kept, and its caller can ask for it again. */
@@ -237,12 +239,13 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   }
 
   #content(event: ContentEvent): void {
+    if (event.type !== "annotation") this.#sealText();
     switch (event.type) {
       case "text-delta":
         if (event.text !== "") this.#text("output_text", event.text);
         // A signature without a maker is left out: no upstream could be told whose it is.
         if (event.signature !== undefined && event.maker !== undefined)
-          this.#seal(wrapSeal({ maker: event.maker, kind: "text", value: event.signature }));
+          this.#textSeal = wrapSeal({ maker: event.maker, kind: "text", value: event.signature });
         return;
       case "refusal-delta":
         this.#hasRefusal = true;
@@ -440,6 +443,11 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
     this.#close();
   }
 
+  #sealText(): void {
+    if (this.#textSeal !== undefined) this.#seal(this.#textSeal);
+    this.#textSeal = undefined;
+  }
+
   get #toolCalls(): ToolCalls<OpenCall> {
     return (this.#calls ??= new ToolCalls());
   }
@@ -525,6 +533,7 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   }
 
   #finish({ endings: [{ reason }], usage }: AnswerFinish): void {
+    this.#sealText();
     this.#tier = openAITier(usage.serviceTier) ?? this.#tier;
     const incomplete =
       INCOMPLETE.get(reason) ?? (reason === "refusal" && !this.#hasRefusal ? "content_filter" : undefined);
