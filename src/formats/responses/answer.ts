@@ -363,11 +363,14 @@ export class ResponseBuilder extends AnswerBuilder<ResponseBody> {
   #annotate(annotation: Annotation): void {
     const part = this.#message?.item.content.at(-1);
     if (!this.#message || part?.type !== "output_text") return;
+    const place = { ...this.#at(this.#message), content_index: this.#message.item.content.length - 1 };
     if (annotation.type === "logprobs") {
-      for (const step of encodeLogprobs(annotation)) part.logprobs.push(step);
+      const logprobs = encodeLogprobs(annotation);
+      for (const step of logprobs) part.logprobs.push(step);
+      // They come behind their text. Some clients read them only in deltas.
+      if (logprobs.length > 0) this.#emit?.("response.output_text.delta", { ...place, delta: "", logprobs });
       return;
     }
-    const place = { ...this.#at(this.#message), content_index: this.#message.item.content.length - 1 };
     const native = "native" in annotation && annotation.native?.format === FORMAT ? annotation.native : undefined;
     const sources = native
       ? // The cast is needed because the annotations are those of an upstream.

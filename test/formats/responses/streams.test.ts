@@ -179,6 +179,11 @@ const STREAMED: readonly Streamed[] = [
   ],
 ];
 
+const likely = (token: string): ChatEvent => ({
+  type: "annotation",
+  annotation: { type: "logprobs", chosen: [{ token, logProbability: -1 }], top: [] },
+});
+
 describe("a stream", () => {
   it.each(STREAMED)("has its events in order: %s", async (_name, events, types) => {
     const changes = { reasoning: { effort: "low", summary: "auto" } };
@@ -202,6 +207,17 @@ describe("a stream", () => {
     const ending = { status, incomplete_details, output: [{ status }] };
     expect(told.at(-1)).toMatchObject({ type: `response.${status}`, response: ending });
     expect(expectWhole(told).completed_at ?? null).toBe(status === "completed" ? CREATED : null);
+  });
+
+  it("has the log probabilities in deltas, too, where some clients read them", async () => {
+    const told = await streamed(["Hel", likely("Hel"), "lo.", likely("lo."), stop]);
+    const [message] = expectWhole(told).output;
+    const [part] = message?.type === "message" ? message.content : [];
+    const logprobs = told.flatMap((event) =>
+      event.type === "response.output_text.delta" && "logprobs" in event ? event.logprobs : [],
+    );
+    expect(logprobs).toMatchObject([{ token: "Hel" }, { token: "lo." }]);
+    expect(part).toMatchObject({ text: "Hello.", logprobs });
   });
 
   it("names the model that answered", async () => {
