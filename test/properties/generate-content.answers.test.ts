@@ -91,11 +91,15 @@ function decodedFrom(...pieces: readonly Uint8Array[]): ChatEvent[] {
   const [text, decoder] = [new TextDecoder(), new StreamDecoder()];
   const events = pieces.flatMap((piece) => decoder.feed(text.decode(piece, { stream: true })));
   const all = [...events, ...decoder.feed(text.decode()), ...decoder.end()];
-  return all.filter(({ type }) => type !== "usage").map(withoutUses);
+  return all.filter(({ type }) => type !== "usage").map(withoutCounts);
 }
 
-/** The uses of tools are counted from what an answer shows of them. */
-const withoutUses = (event: ChatEvent): ChatEvent => {
+/** The start repeats the counts of the first chunk. The uses of tools are counted from what an answer shows of them. */
+const withoutCounts = (event: ChatEvent): ChatEvent => {
+  if (event.type === "start") {
+    const { usage: _counts, ...start } = event;
+    return start;
+  }
   if (event.type !== "finish" || event.usage === undefined) return event;
   const { serverToolUses: _uses, ...usage } = event.usage;
   return { ...event, usage };
@@ -118,7 +122,7 @@ describe("decode(encode(x)) = x", () => {
     await fc.assert(
       fc.asyncProperty(answer, async (given) => {
         const { text } = await asked(eventsOf(given), "generateContent");
-        expect(decodeAnswer(JSON.parse(text)).map(withoutUses)).toEqual(whole(given));
+        expect(decodeAnswer(JSON.parse(text)).map(withoutCounts)).toEqual(whole(given));
       }),
       RUNS,
     );
@@ -128,7 +132,8 @@ describe("decode(encode(x)) = x", () => {
     await fc.assert(
       fc.asyncProperty(blocked, async (events) => {
         expect(decodedFrom(bytesOf((await asked(events, SSE)).text))).toEqual(events);
-        expect(decodeAnswer(JSON.parse((await asked(events, "generateContent")).text))).toEqual(events);
+        const { text } = await asked(events, "generateContent");
+        expect(decodeAnswer(JSON.parse(text)).map(withoutCounts)).toEqual(events);
       }),
       RUNS,
     );

@@ -170,11 +170,13 @@ export class CompletionDecoder extends NativeDecoder {
       this.#started = true;
       this.#id = id || undefined;
       this.#signsCalls ||= isGemini(model ?? "");
+      // Some servers count in each chunk. Callers of messages get the counts of the prompt with the start.
+      const counted = { ...(usage && decodeUsage(usage)), ...(tier !== undefined && { serviceTier: tier }) };
       this.add({
         type: "start",
         ...(id && { id }),
         ...(model && { model }),
-        ...(tier !== undefined && { usage: { serviceTier: tier } }),
+        ...(Object.keys(counted).length > 0 && { usage: counted }),
       });
     } else if (tier !== undefined) this.add({ type: "usage", usage: { serviceTier: tier } });
     if (tier !== undefined) this.#tier = service_tier;

@@ -111,12 +111,13 @@ export class GenerateContentDecoder extends NativeDecoder {
   protected read(wire: JsonObject): void {
     const chunk = wire as unknown as GenerateContentResponse;
     const { responseId: id, modelVersion: model, promptFeedback, usageMetadata } = chunk;
+    let usage = usageMetadata ? decodeUsage(usageMetadata) : undefined;
     if (!this.#hasStarted) {
       this.#hasStarted = true;
       this.#idOfCalls = `call_${id || crypto.randomUUID().replaceAll("-", "")}`;
-      this.add({ type: "start", ...given({ id, model }) });
+      // The first chunk has the counts of the prompt, which callers of messages get with the start.
+      this.add({ type: "start", ...given({ id, model, usage }) });
     }
-    let usage = usageMetadata ? decodeUsage(usageMetadata) : undefined;
     if (promptFeedback) this.add({ type: "prompt-feedback", ...decodeFeedback(promptFeedback) });
     const candidates = chunk.candidates ?? [];
     for (const { content, index, ...notes } of candidates) {

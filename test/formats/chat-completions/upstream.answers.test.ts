@@ -72,6 +72,20 @@ describe("a stream", () => {
       [START, { type: "text-delta", text: "A" }, { type: "text-delta", text: "B" }, END],
     ],
     [
+      "with counts in each chunk",
+      [
+        { ...delta({ content: "A" }), usage: { prompt_tokens: 3, completion_tokens: 1 } },
+        { ...finish("stop"), usage: { prompt_tokens: 3, completion_tokens: 4 } },
+      ],
+      [
+        { type: "start", usage: { inputTokens: 3, outputTokens: 1 } },
+        { type: "text-delta", text: "A" },
+        { type: "usage", usage: { inputTokens: 3, outputTokens: 1 } },
+        END,
+        { type: "usage", usage: { inputTokens: 3, outputTokens: 4 } },
+      ],
+    ],
+    [
       "that ends with [DONE] alone",
       [delta({ content: "A" }), "[DONE]"],
       [START, { type: "text-delta", text: "A" }, END],
@@ -474,6 +488,7 @@ describe("a stream", () => {
 
 describe("a complete answer", () => {
   it("is its own text, and what it means", () => {
+    const counts = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 2, reasoningTokens: 1 };
     const body = JSON.stringify({
       id: "c",
       model: "m",
@@ -505,7 +520,7 @@ describe("a complete answer", () => {
         body,
         unsupported: expect.any(Function),
         events: [
-          { type: "start", id: "c", model: "m", usage: { serviceTier: "flex" } },
+          { type: "start", id: "c", model: "m", usage: { ...counts, serviceTier: "flex" } },
           { type: "reasoning-delta", text: "Hm" },
           shownIn("reasoning"),
           starts("call_c_1", "one"),
@@ -518,10 +533,7 @@ describe("a complete answer", () => {
           CALLED,
           { type: "text-delta", text: "B", candidate: 1 },
           { type: "finish", reason: "stop", candidate: 1 },
-          {
-            type: "usage",
-            usage: { inputTokens: 3, outputTokens: 4, cacheReadTokens: 2, reasoningTokens: 1 },
-          },
+          { type: "usage", usage: counts },
         ],
       },
     ]);

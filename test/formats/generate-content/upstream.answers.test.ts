@@ -35,6 +35,17 @@ describe("a stream", () => {
     expect(finish).toMatchObject({ endings: [{ reason: file === "finish-empty-text.txt" ? "length" : "stop" }] });
   });
 
+  it("gives callers of messages the counts of its prompt with the start, where some clients read them", () => {
+    const content = { candidates: [{ content: { parts: [{ text: "Noon." }] } }] };
+    const first = { ...content, usageMetadata: { promptTokenCount: 9, cachedContentTokenCount: 4 } };
+    const text = `data: ${JSON.stringify(first)}\n\n${odd("finish-each.txt")}`;
+    const request = requestOf("messages");
+    const written = streamedText("messages", metered(decodedText("generate-content", text), request), request);
+    const [start = ""] = /(?<=^data: ).*/m.exec(written) ?? [];
+    const usage = { input_tokens: 5, cache_read_input_tokens: 4, output_tokens: 0 };
+    expect(JSON.parse(start)).toMatchObject({ type: "message_start", message: { usage } });
+  });
+
   it("has no [DONE] for callers of the format, whose clients cannot read it", () => {
     const request = requestOf("generate-content");
     const written = streamedText(
