@@ -107,6 +107,11 @@ describe.each(sdks)("$name", (sdk) => {
       [() => conversations.create(), NotFoundError],
     ] as const)
       expect(await errorOf(call())).toBeInstanceOf(kind);
+    const input = [{ type: "item_reference" as const, id: "rs_1" }];
+    for (const named of [{ previous_response_id: id }, { input }])
+      expect(await errorOf(responses.create({ ...asked, ...named }))).toMatchObject({
+        message: expect.stringMatching(/not found\. .* send the whole input, with "store": false\.$/) as string,
+      });
   });
 });
 

@@ -161,7 +161,7 @@ async function resolveItems(body: ResponsesRequest, incoming: Incoming): Promise
   const found = await itemsNamed([...context, ...input].filter(isReference), context, kept, room);
   const placed = new Set<unknown>();
   const before = dereferenced(context, found, placed, (id) => noItem(id, ["previous_response_id"]));
-  const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"]));
+  const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"], advice(kept)));
   const whole = [...before, ...items];
   assertAnswered(whole, before.length);
   // A response may continue another response that is not kept. Keep the whole conversation with it: no store has the earlier part.
@@ -276,7 +276,7 @@ async function chainTo(
   const field = "previous_response_id";
   const read = (await kept?.peek([id, inputIdOf(id)])) ?? [];
   const [last, input] = [id, inputIdOf(id)].map((wanted) => read.find((one) => one.id === wanted));
-  if (!kept || !last || !input || !isResponse(last)) throw noResponse(id, field);
+  if (!kept || !last || !input || !isResponse(last)) throw noResponse(id, field, advice(kept));
   const newest = await continued(last, input, kept, room);
   if (!CONTINUABLE.has(newest.status))
     throw invalidField([field], `the response is ${newest.status}, and only a finished response can be continued`);
@@ -571,11 +571,15 @@ function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
 /** Returns an id as errors name it. The longest id of a document has 190 characters. */
 const named = (id: string): string => (id.length > 190 ? `${id.slice(0, 190)}…` : id);
 
+/** Returns what a caller can do where nothing is kept. Some clients name earlier items by their ids unless they store nothing. */
+const advice = (kept: KeptDocuments | undefined): string =>
+  kept ? "" : ' This service keeps no responses: send the whole input, with "store": false.';
+
 /** The error for a response that the key does not have, in the words of the official service. */
-export const noResponse = (id: string, field?: string): GatewayError =>
+export const noResponse = (id: string, field?: string, more = ""): GatewayError =>
   field === undefined
     ? new GatewayError("not_found", `Response with id '${named(id)}' not found.`)
-    : new GatewayError("not_found", `Previous response with id '${named(id)}' not found.`, { path: [field] });
+    : new GatewayError("not_found", `Previous response with id '${named(id)}' not found.${more}`, { path: [field] });
 
 const brokenChain = (id: string, earlier: string): GatewayError =>
   new GatewayError("not_found", `The response '${earlier}', which '${id}' continues, was deleted or has expired.`, {
@@ -585,8 +589,8 @@ const brokenChain = (id: string, earlier: string): GatewayError =>
 export const noConversation = (id: string): GatewayError =>
   new GatewayError("not_found", `Conversation with id '${named(id)}' not found.`, { path: ["conversation"] });
 
-export const noItem = (id: string, path?: FieldPath): GatewayError =>
-  new GatewayError("not_found", `Item with id '${named(id)}' not found.`, path && { path });
+export const noItem = (id: string, path?: FieldPath, more = ""): GatewayError =>
+  new GatewayError("not_found", `Item with id '${named(id)}' not found.${more}`, path && { path });
 
 /** The beginnings of the ids of items, by their types. */
 const PREFIXES: Readonly<Record<string, string>> = {
