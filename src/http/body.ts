@@ -214,6 +214,13 @@ const crawling = (minBytesPerSecond: number): GatewayError =>
 const stalled = (stallMs: number): GatewayError =>
   new GatewayError("deadline_exceeded", `Nothing of the request body came for ${Math.ceil(stallMs / 1000)} seconds.`);
 
+/** Throws `unsupported_media_type` for a compressed body. A header without a value names no coding (RFC 9110, 8.4). */
+export function assertNotCompressed(headers: Headers): void {
+  const encoding = headers.get("content-encoding");
+  if (encoding && encoding.toLowerCase() !== "identity")
+    throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
+}
+
 /** A body up to this size is read at once, in bytes: booking it is cheap beside reading it. */
 const SMALL_BYTES = 256 * 1024;
 
@@ -232,9 +239,7 @@ export function readText(request: Request, maxBytes: number, intake: BodyIntake)
     assertFits(consumed, maxBytes);
     return consumed;
   }
-  const encoding = request.headers.get("content-encoding");
-  if (encoding !== null && encoding.toLowerCase() !== "identity")
-    throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
+  assertNotCompressed(request.headers);
   if (declared !== undefined && declared <= SMALL_BYTES) return readAtOnce(request, declared, maxBytes, intake);
   return readChunks(request, declared ?? maxBytes, intake);
 }

@@ -4,6 +4,7 @@ import type { Busboy, FileInfo } from "busboy";
 import { GatewayError, invalidField } from "../errors.ts";
 import { bytesInWords } from "../options.ts";
 import {
+  assertNotCompressed,
   type BodyIntake,
   chunksOf,
   concatenated,
@@ -63,9 +64,7 @@ export async function readMultipart(request: Request, rules: FormRules, intake: 
   const type = headers.get("content-type");
   if (type === null || !MULTIPART_TYPE.test(type))
     throw new GatewayError("unsupported_media_type", "The request's content-type must be multipart/form-data.");
-  const encoding = headers.get("content-encoding");
-  if (encoding !== null && encoding.toLowerCase() !== "identity")
-    throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
+  assertNotCompressed(headers);
   const { maxUploadBytes } = rules.limits;
   const maxBytes = declaredBytes(headers) ?? maxUploadBytes;
   if (maxBytes > maxUploadBytes) throw tooLarge(maxUploadBytes);

@@ -22,6 +22,7 @@ const RIGHT_TYPE: readonly (readonly [name: string, headers: Headers])[] = [
   ["a charset", { "content-type": "application/json; charset=utf-8" }],
   ["capitals", { "content-type": "Application/JSON" }],
   ["identity encoding", { "content-encoding": "identity" }],
+  ["an empty list of encodings", { "content-encoding": "" }],
 ];
 
 /** The id under which both kinds of client look for it. */
