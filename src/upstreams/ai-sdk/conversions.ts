@@ -258,8 +258,19 @@ function isOfType(mediaType: string, pattern: string): boolean {
 }
 
 /** Returns the media type of a file at an address, as exactly as the request says it. */
-export const mediaTypeOf = (part: MediaPart | DocumentPart): string =>
+const mediaTypeOf = (part: MediaPart | DocumentPart): string =>
   part.type === "document" ? "application/pdf" : `${part.kind}/*`;
+
+const TYPE_OF_KIND = { image: "image/jpeg", audio: "audio/wav", video: "video/mp4" } as const;
+
+/** Guesses the exact media type of a file at an address from its name, because Google's provider refuses `image/*`. */
+export function promisedType(url: string, part: MediaPart | DocumentPart): string {
+  if (part.type === "document") return mediaTypeOf(part);
+  const [, extension] = /\.(png|jpe?g|gif|webp|heic|heif)$/i.exec(new URL(url).pathname) ?? [];
+  const otherwise = TYPE_OF_KIND[part.kind];
+  if (!otherwise.startsWith("image/") || extension === undefined) return otherwise;
+  return `image/${extension.toLowerCase().replace("jpg", "jpeg")}`;
+}
 
 /** Neutral names of the fields that providers call differently. */
 const FIELD: ReadonlyMap<string, string> = new Map([

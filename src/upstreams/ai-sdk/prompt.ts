@@ -17,7 +17,7 @@ import type {
 } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
-import { mediaTypeOf, takesUrl, type Traits } from "./conversions.ts";
+import { promisedType, takesUrl, type Traits } from "./conversions.ts";
 import type { ProviderOptions } from "./options.ts";
 import { mergedMetadata, metadataFrom, metadataFromRedacted } from "./seals.ts";
 
@@ -271,7 +271,7 @@ function encodeFile(part: MediaPart | DocumentPart, traits: Traits): readonly En
     case "url":
       // The conversion rejects an address that the model cannot fetch.
       if (!takesUrl(source.url, part, traits)) return [];
-      return [filePart(part, mediaTypeOf(part), { type: "url", url: new URL(source.url) }, traits)];
+      return [filePart(part, promisedType(source.url, part), { type: "url", url: new URL(source.url) }, traits)];
     case "base64":
       return [filePart(part, source.mediaType, { type: "data", data: source.data }, traits)];
     case "text":

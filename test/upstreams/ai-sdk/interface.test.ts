@@ -350,6 +350,10 @@ describe("a request", () => {
     expect(asked?.prompt[0]?.content).toMatchObject([
       { data: { type: "url", url: new URL("https://pictures.example/a.png") } },
     ]);
+    expect(asked?.prompt[0]?.content).toMatchObject([{ mediaType: "image/png" }]);
+    // Google's provider refuses an address without an exact type.
+    const { asked: unnamed } = await askedWith(at("https://pictures.example/a?b=c.png"), { supportedUrls });
+    expect(unnamed?.prompt[0]?.content).toMatchObject([{ mediaType: "image/jpeg" }]);
     for (const url of ["http://169.254.169.254/x", "file:///etc/passwd", "data:text/html,x", "nothing"]) {
       const refused = await askedWith(at(url), { supportedUrls: { "*": [/^https:/, /^file:/] } });
       expect(refused.error).toMatchObject({ code: "failed_precondition" });
