@@ -52,6 +52,7 @@ const SAID: Readonly<Record<Exclude<AnswerField, "answer.native" | `answer.finis
     { type: "tool-call-end", id: "call_1" },
   ],
   "answer.media": [{ type: "media", mediaType: "image/png", data: PNG }],
+  "answer.media.audio": [{ type: "media", mediaType: "audio/wav", data: "UklGRgAAAABXQVZF" }],
   "answer.code": [{ type: "code", language: "python", code: "print(1)" }],
   "answer.code-result": [{ type: "code-result", outcome: "ok", output: "1" }],
   "answer.provider": [{ type: "provider", format: "elsewhere", value: { type: "own" } }],

@@ -188,6 +188,7 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.candidate": dropped("There is only one answer."),
   "answer.refusal-delta": approximated("A refusal is shown as text."),
   "answer.media": dropped("The format answers only in text."),
+  "answer.media.audio": dropped("The format answers only in text."),
   "answer.code": approximated("Code is shown as text."),
   "answer.code-result": approximated("The output of code is shown as text."),
   "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),

@@ -96,6 +96,7 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...OPENAI_ANSWERS,
   "answer.candidate": dropped("The format has only one answer."),
   "answer.redacted-reasoning": emulated("Encrypted reasoning is sent as reasoning without a text."),
+  "answer.media.audio": dropped("The format answers in texts and pictures."),
   "answer.code-result": approximated("Only the output of code is told, and not its outcome."),
   "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),
   "answer.usage.details": dropped("The format does not count tokens by their kind of content."),

@@ -397,6 +397,8 @@ export type AnswerField =
   | "answer.id"
   /** A candidate other than the first. */
   | "answer.candidate"
+  /** A sound. */
+  | "answer.media.audio"
   /** A signature on content other than reasoning. */
   | "answer.signature"
   /** A picture or a sound that is a part of the reasoning. */
@@ -493,6 +495,7 @@ function addAnswerFields(event: Exclude<AnswerEvent, { type: "native" }>, format
     default:
       if (event.candidate) fields.push("answer.candidate");
       if ("thought" in event && event.thought) fields.push("answer.thought");
+      if (event.type === "media" && event.mediaType.startsWith("audio/")) fields.push("answer.media.audio");
       if (event.type !== "reasoning-signature" && "signature" in event && event.signature !== undefined)
         fields.push("answer.signature");
       if (event.type === "annotation") {
