@@ -355,6 +355,7 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
   #source: AsyncIterator<Event, undefined> | undefined;
   /** The step that is awaited. */
   #next: PromiseWithResolvers<Step<Event>> | undefined = undefined;
+  #count = 0;
 
   constructor(call: Call, events: AsyncIterable<Event>) {
     this.#call = call;
@@ -371,9 +372,16 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
     this.uncounted = undefined;
     const next = Promise.withResolvers<Step<Event>>();
     this.#next = next;
+    // Pause here, below all loops that swallow events: for a backend that never waits, such a loop would let no timer fire.
+    if (++this.#count % EVENTS_A_SLICE === 0) void nextIteration().then(() => this.#step());
+    else this.#step();
+    return next.promise;
+  }
+
+  #step(): void {
     try {
       // A backend may return a value that is not a promise. Its promise holds these functions, and they hold this object alone.
-      Promise.resolve(this.#source.next()).then(
+      Promise.resolve(this.#source ? this.#source.next() : STOPPED).then(
         (step) => {
           if (isLast(step)) this.#source = undefined;
           else if (this.#call) this.uncounted = step.value;
@@ -386,9 +394,8 @@ class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
         },
       );
     } catch (error) {
-      next.reject(error);
+      this.#next?.reject(error);
     }
-    return next.promise;
   }
 
   /** Stops the backend, once. Does not wait for the backend's `finally`: it may hang, and a complete answer would hang with it. */
@@ -443,9 +450,6 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
   readonly #first: Answered[] = [];
   #started = false;
   #done = false;
-  #count = 0;
-  /** The counted events that are no part of the answer. */
-  #others = 0;
 
   constructor(
     call: Call,
@@ -477,7 +481,7 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
   async counted(): Promise<void> {
     if (this.#backend) this.#backend.uncounted = undefined;
     this.#hold.noteSoon();
-    if (++this.#others % EVENTS_A_SLICE === 0 || this.#meter.isHeavy) await nextIteration();
+    if (this.#meter.isHeavy) await nextIteration();
     this.#call.assertLive();
   }
 
@@ -534,7 +538,7 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
         this.#call.assertLive();
         if (step.done) this.#done = true;
         const passed = step.done ? undefined : this.#observe(step.value);
-        if (++this.#count % EVENTS_A_SLICE === 0 || this.#meter.isHeavy) await nextIteration();
+        if (this.#meter.isHeavy) await nextIteration();
         if (passed !== undefined && !hand(passed)) return true;
       }
       if (!this.isFinished) hand(await this.#finish());
@@ -547,7 +551,7 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
   /** Counts an event. Returns the event to hand on, or undefined to swallow it. */
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
-    if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
+    if (call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
     if (this.#backend) this.#backend.uncounted = undefined;
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();

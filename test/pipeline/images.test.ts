@@ -76,6 +76,16 @@ describe("a key or a backend", () => {
   });
 });
 
+it("a backend that draws more and more without a pause leaves the event loop to others", async () => {
+  const seen = { images: 0, hasTurned: false };
+  const { status, body } = await ask("image-model-2", {}, {}, async function* () {
+    setImmediate(() => (seen.hasTurned = true));
+    for (; seen.images < 10_000 && !seen.hasTurned; seen.images++) yield drawn(0);
+  });
+  expect([status, body.data?.length]).toEqual([200, 1]);
+  expect(seen.images).toBeLessThan(10_000);
+});
+
 describe("what goes wrong is not paid for", () => {
   const nothing = { used: 0, held: 0, liveHolds: 0 };
 

@@ -307,6 +307,25 @@ describe.each([false, true])("a backend (stream: %s)", (stream) => {
     expect(yielded).toBe(64);
   });
 
+  it.each<[what: string, event: ChatEvent | string]>([
+    ["counts", { type: "usage", usage: { inputTokens: INPUT } }],
+    ["texts without a character", ""],
+  ])("that yields %s without a pause leaves the event loop to others", async (_what, event) => {
+    const seen = { events: 0, hasTurned: false };
+    const { send, report } = opened({
+      backend: {
+        async *chat() {
+          setImmediate(() => (seen.hasTurned = true));
+          for (; seen.events < 10_000 && !seen.hasTurned; seen.events++) yield event;
+          yield counted(7);
+        },
+      },
+    });
+    await (await send({ body: { stream, stop_sequences: ["the end"] } })).text();
+    expect(seen.events).toBeLessThan(10_000);
+    expect(report()).toMatchObject(AT_REST);
+  });
+
   it("that speaks for ever after its finish is stopped", async () => {
     let said = 0;
     let stopped = false;
