@@ -18,7 +18,10 @@ import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** Decoding a frame or a body of more characters takes milliseconds. The event loop then gets a turn, to serve other calls. */
+/**
+ * Decoding a frame, a body, or many pieces of a stream that wait, of more characters together takes milliseconds. The event loop then gets a
+ * turn, to serve other calls.
+ */
 const LARGE_CHARS = 128 * 1024;
 
 /**
@@ -50,6 +53,7 @@ export async function* relayed<Decoded, Event>(
       const streamed = (answer = new StreamedAnswer(upstream, call, exchange));
       context.reportUnread?.(() => call.unread?.(streamed.decode(response.arrived?.() ?? NO_BYTES)) ?? []);
       // A stream has many pieces. For speed, wait only once for each piece, and do all other work synchronously.
+      let readChars = 0;
       for (;;) {
         let piece: Uint8Array | undefined;
         try {
@@ -59,7 +63,11 @@ export async function* relayed<Decoded, Event>(
         }
         if (!piece) break;
         const events = call.handOn(answer.decode(piece), exchange, observation);
-        if (answer.decodedChars > LARGE_CHARS) await nextIteration();
+        readChars += Math.max(piece.length, answer.decodedChars);
+        if (readChars > LARGE_CHARS) {
+          readChars = 0;
+          await nextIteration();
+        }
         for (const event of events) yield event;
         if (answer.error) throw answer.error.thrown;
       }
@@ -296,14 +304,11 @@ class StreamedAnswer<Decoded> {
             this.#isFinished ||= call.isFinish(one);
           }
         } catch (thrown) {
-          for (const count of call.decoder.lost?.(data) ?? []) this.#events.push(count);
           this.error = { thrown: event === "error" ? errorEvent(thrown, data) : thrown };
+          for (const count of call.decoder.lost?.(data) ?? []) this.#events.push(count);
         }
       },
-      onError: ({ type }) => {
-        if (type === "max-buffer-size-exceeded")
-          this.error ??= { thrown: tooLarge(`An event of the upstream's is longer than ${maxEventChars} characters.`) };
-      },
+      // Without `onError`, the parser makes no error of each line that is no field: that takes a hundred times as long as to skip the line.
     });
     exchange.enter({ name: "first event", limitMs: upstream.timeouts.firstEventMs });
   }
@@ -337,8 +342,18 @@ class StreamedAnswer<Decoded> {
       const frame = source.slice(at, found < 0 ? source.length : found + blank.length);
       at += frame.length;
       this.#isAtFrame = found >= 0;
-      this.#parser.feed(frame);
+      this.#feed(frame);
       if (wasAtFrame && found >= 0) decoder.note?.(frame);
+    }
+  }
+
+  #feed(source: string): void {
+    try {
+      this.#parser.feed(source);
+    } catch {
+      // The parser throws when it is fed on behind an event that is too long.
+      const { maxEventChars } = this.#upstream.limits;
+      this.error ??= { thrown: tooLarge(`An event of the upstream's is longer than ${maxEventChars} characters.`) };
     }
   }
 

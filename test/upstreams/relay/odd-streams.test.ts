@@ -23,8 +23,16 @@ const ASK: Readonly<Record<ChatFormat, readonly [path: string, body: object]>> =
   responses: ["/v1/responses", { model: "m", stream: true, input: "Go." }],
 };
 
+const STREAM = `data: ${JSON.stringify({ id: "c", choices: [{ index: 0, delta: { content: "Hello" }, finish_reason: "stop" }] })}\n\ndata: [DONE]\n\n`;
+
 /** Asks a gateway for a stream, before an upstream that answers with these bytes. */
-async function streamed(by: ChatFormat, format: ChatFormat, type: string, answer: string, models?: object) {
+async function streamed(
+  by: ChatFormat,
+  format: ChatFormat,
+  type: string,
+  answer: string | ReadableStream,
+  models?: object,
+) {
   const failures: string[] = [];
   const gateway = createGateway({
     backend: relay({
@@ -324,4 +332,34 @@ it("from generate-content to generate-content: each piece of a text has a role, 
   const answer = [...pieces, { finishReason: "STOP" }].map((candidate) => frame({ candidates: [candidate] })).join("");
   const { text } = await streamed("generate-content", "generate-content", "text/event-stream", answer);
   expect(text.match(/"role":"model"/g)).toHaveLength(5);
+});
+
+describe("a stream of megabytes that come at once", () => {
+  it.each([
+    ["comments", ":\n"],
+    ["blank lines", "\n"],
+    ["lines that are no field", "x\n"],
+    ["times to wait that are none", "retry: x\n"],
+  ])("leaves the event loop to others while it is read: %s", async (_what, line) => {
+    const seen = { turns: 0, isOver: false };
+    const turn = (): void => {
+      seen.turns++;
+      if (!seen.isOver) setImmediate(turn);
+    };
+    const encoder = new TextEncoder();
+    const pieces = Array.from({ length: 64 }, () => encoder.encode(line.repeat(32_768 / line.length)));
+    const answer = new ReadableStream({
+      start(controller) {
+        setImmediate(turn);
+        for (const piece of pieces) controller.enqueue(piece);
+        controller.enqueue(encoder.encode(`\n\n${STREAM}`));
+        controller.close();
+      },
+    });
+    const { text, failures } = await streamed("chat-completions", "chat-completions", "text/event-stream", answer);
+    seen.isOver = true;
+    expect([text, failures]).toEqual([expect.stringContaining("Hello"), []]);
+    // Once for each 128 KiB.
+    expect(seen.turns).toBeGreaterThan(12);
+  });
 });
