@@ -415,13 +415,15 @@ async function askLimiter(
   ask: () => Promise<RateVerdict>,
   taken?: (verdict: RateVerdict) => void,
 ): Promise<void> {
-  // A limiter of the host may return anything.
   let verdict: RateVerdict | undefined;
   try {
-    verdict = await askStore(call, "rate-limiter", verb, ask, taken);
-  } catch (error) {
-    // A limiter that has no limits for a key must not let the key pass. The cast is safe: `askStore` rejects with such an error.
-    if ((error as GatewayError).code === "misconfigured") throw error;
+    const told = await askStore(call, "rate-limiter", verb, ask, taken);
+    assertVerdict(told, verb);
+    verdict = told;
+  } catch (thrown) {
+    const error = toGatewayError(thrown, "rate-limiter");
+    // A limiter that has no limits for a key must not let the key pass.
+    if (error.code === "misconfigured") throw error;
     if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
     if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
     report(call, error, "rate-limiter");
@@ -441,6 +443,15 @@ async function askLimiter(
   const known = Object.entries(state).filter(([, value]) => Number.isFinite(value) || typeof value === "string");
   const refusedBy: RefusedBy = { kind: by, ...Object.fromEntries(known) };
   throw new GatewayError("rate_limited", MESSAGE[by] + limitText(refusedBy), { retryAfterMs, refusedBy });
+}
+
+/** Throws a TypeError for anything but a verdict: a limiter of the host may return nothing, and must not admit all calls by that. */
+function assertVerdict(told: unknown, verb: string): void {
+  const { limits } = Object(told) as Partial<RateVerdict>;
+  if (Array.isArray(limits) && limits.every(isContainer)) return;
+  throw new TypeError(
+    `The rate limiter's ${verb} must resolve with a verdict, such as { limits: [] }, not ${shown(told)}.`,
+  );
 }
 
 /** For each kind of limit, keeps the one closest to exhaustion; skips limits that are not counts. */

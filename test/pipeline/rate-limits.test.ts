@@ -247,8 +247,14 @@ const FAULTS: readonly [how: string, fault: () => Promise<never>, ms: number][] 
   ["hangs", () => never, STORE_MS],
   ["rejects", () => Promise.reject(new Error("The limiter is away.")), 0],
 ];
+const NO_VERDICTS = [undefined, null, true, {}, { limits: null }, { limits: [null] }];
 
-describe.each(FAULTS)("a limiter that %s", (_how, fault, ms) => {
+describe.each([
+  ...FAULTS,
+  ...NO_VERDICTS.map(
+    (verdict) => [`resolves with ${JSON.stringify(verdict)}`, async () => verdict as unknown as never, 0] as const,
+  ),
+])("a limiter that %s", (_how, fault, ms) => {
   it.each(["begin", "take"] as const)("at %s is 503, reported as its own", async (verb) => {
     const bench = opened({ rateLimiter: limiter({ [verb]: fault }), limits: { storeTimeoutMs: STORE_MS } });
     const answer = bench.send();
@@ -266,8 +272,10 @@ describe.each(FAULTS)("a limiter that %s", (_how, fault, ms) => {
     expect((await answer).status).toBe(200);
     expect(bench.failures).toMatchObject([{ port: "rate-limiter", error: { code: "store_unavailable" } }]);
   });
+});
 
-  it("at end holds its answer up for no longer than it may", async () => {
+describe("a limiter", () => {
+  it.each(FAULTS)("that %s at end holds its answer up for no longer than it may", async (_how, fault, ms) => {
     const bench = opened({ rateLimiter: limiter({ end: fault }), limits: { storeTimeoutMs: STORE_MS } });
     const answer = bench.send();
     await bench.clock.advance(ms);
@@ -275,9 +283,7 @@ describe.each(FAULTS)("a limiter that %s", (_how, fault, ms) => {
     expect(bench.failures).toMatchObject([{ port: "rate-limiter" }]);
     expect(bench.report()).toMatchObject(AT_REST);
   });
-});
 
-describe("a limiter", () => {
   it("whose admission comes too late gets its place back", async () => {
     const { promise: late, resolve: answer } = Promise.withResolvers<RateVerdict>();
     const ended: string[] = [];
