@@ -7,7 +7,7 @@ import type { Endpoint, Format, LazyEndpoint } from "./formats/format.ts";
 import type { GatewayFormat } from "./formats/module.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import { KnownBodies } from "./http/known-bodies.ts";
-import type { Price } from "./kinds/chat/price.ts";
+import { checkedTokenPrice, type Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import type { ImagePrice } from "./kinds/image/price.ts";
 import type { HostPrices, KindModule } from "./kinds/kind.ts";
@@ -490,7 +490,7 @@ function servicesOf(
       running: new Map(),
     },
     responses: responsesOf(options, formats),
-    prices: { price: options.price, imagePrice: options.imagePrice },
+    prices: { price: options.price && checkedTokenPrice(options.price), imagePrice: options.imagePrice },
     currency: currencyOf(options),
     kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
     listed: { models: undefined },

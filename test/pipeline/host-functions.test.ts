@@ -37,7 +37,12 @@ afterEach(async () => {
 
 const boom = (): never => fail(new Error("secret inside"));
 
-const NONSENSE = [Number.NaN, Number.NEGATIVE_INFINITY, -1, "many" as unknown as number];
+const NONSENSE = [
+  Number.NaN,
+  Number.NEGATIVE_INFINITY,
+  -1,
+  ...(["many", "7", null, true] as unknown as readonly number[]),
+];
 
 /** A price that holds while quota is reserved, and fails when it comes to the charge. */
 const failingAtLast = (last: () => number): { price: GatewayOptions["price"] & object } => ({

@@ -164,7 +164,6 @@ const withUses =
   (price: Price, uses: ToolUses): Price =>
   (usage, model, kind, upstream) => {
     const plain = price(usage, model, kind, upstream);
-    if (typeof plain !== "number") return plain;
     const priceOf = (counts: Usage): number => price(counts, model, kind, upstream);
     return Math.max(plain, costOr(plain, priceOf, { ...usage, serverToolUses: uses }));
   };
@@ -192,7 +191,6 @@ export function pricesOfHold(price: Price, request: ChatRequest): HeldPrices {
     (priceOf: Price, most: number): Price =>
     (usage, model, kind, upstream) => {
       let units = priceOf(usage, model, kind, upstream);
-      if (typeof units !== "number") return units;
       const inputTokens = usage.inputTokens + usage.outputTokens;
       for (const { model: advisor, uses, outputTokens } of advisors) {
         const reasoningTokens = Math.min(usage.reasoningTokens, outputTokens);

@@ -3,10 +3,9 @@
 import { CHAT, type ChatRequest, type OutputModality } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
-import { abandon, quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import type { Amounts } from "../meter.ts";
+import { type Amounts, checkedPrice, wholeUnits } from "../meter.ts";
 
 /**
  * Returns the price of a usage for a model, in quota units; fractions are rounded up. The price must not fall as the input or the output
@@ -43,20 +42,19 @@ export interface Price {
 /** The default price: one unit for each input token and each output token. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;
 
+/** Returns a host's own price that throws for anything but a number. */
+export const checkedTokenPrice = (price: Price): Price =>
+  price === tokenPrice ? price : checkedPrice(price, (_usage: Usage, model: string) => priced(model));
+
 /** Tells whether a price has models that cost nothing; undefined where the host does not say so. */
 export const hasFreeModels = (price: Price = tokenPrice): boolean | undefined =>
   price === tokenPrice ? false : price.hasFreeModels;
 
 /** Returns the units of a usage, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
 export const charge = (price: Price, usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel): number =>
-  wholeUnits(price(usage, model, kind, upstream), model);
+  wholeUnits(price(usage, model, kind, upstream), priced(model));
 
-function wholeUnits(cost: number, model: string): number {
-  const units = Math.ceil(cost);
-  if (Number.isSafeInteger(units) && cost >= 0) return units;
-  abandon(cost);
-  throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${quoted(cost)}`);
-}
+const priced = (model: string): string => `a call to "${model}"`;
 
 /** The lowest output limit. A backend lowers the budget for reasoning to what a low limit has room for. */
 const MIN_OUTPUT_TOKENS = 1;
@@ -185,7 +183,6 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
   const priceOf = (usage: Usage): number => price(usage, model, CHAT, upstream);
   let dearest = plainUsage;
   let units = priceOf(dearest);
-  if (typeof units !== "number") return wholeUnits(units, model);
   for (const ways of WAYS) {
     const plain = dearest;
     for (const way of ways) {
@@ -197,7 +194,7 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
     }
   }
   // Cap the price: no balance covers a price above the largest safe integer. Only the final charge is not capped.
-  return wholeUnits(Math.min(Number.MAX_SAFE_INTEGER, units), model);
+  return wholeUnits(Math.min(Number.MAX_SAFE_INTEGER, units), priced(model));
 }
 
 /**
@@ -207,9 +204,7 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
 export function costOr(otherwise: number, priceOf: (usage: Usage) => number, usage: Usage): number {
   try {
     const cost = priceOf(usage);
-    if (Number.isFinite(cost)) return cost;
-    abandon(cost);
-    return otherwise;
+    return Number.isFinite(cost) ? cost : otherwise;
   } catch {
     return otherwise;
   }

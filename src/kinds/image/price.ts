@@ -1,9 +1,8 @@
 /** The price of images, in quota units: by model, size and quality. */
 
 import type { ImageRequest } from "../../model/image.ts";
-import { abandon, quoted } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import type { Amounts } from "../meter.ts";
+import { type Amounts, checkedPrice, wholeUnits } from "../meter.ts";
 
 /** The properties of an image that decide its price. */
 export interface ImageKind {
@@ -56,18 +55,20 @@ const TIMES: ReadonlyMap<string, number> = new Map([
 export const imagePriceTable: ImagePrice = ({ model, size, quality = "medium" }) =>
   (BY_SIZE[model]?.[size] ?? OTHERWISE) * (TIMES.get(quality) ?? HIGH);
 
+/** Returns a host's own price that throws for anything but a number. */
+export const checkedImagePrice = (price: ImagePrice): ImagePrice =>
+  checkedPrice(price, ({ model }: ImageKind) => priced(model));
+
 /** Returns the units of one image, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
 export function unitsOfOne(
   { model, size, quality }: ImageRequest,
   price: ImagePrice,
   upstream?: UpstreamModel,
 ): number {
-  const cost = price({ model, size, quality, ...(upstream && { upstream }) });
-  const units = Math.ceil(cost);
-  if (Number.isSafeInteger(units) && cost >= 0) return units;
-  abandon(cost);
-  throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${quoted(cost)}`);
+  return wholeUnits(price({ model, size, quality, ...(upstream && { upstream }) }), priced(model));
 }
+
+const priced = (model: string): string => `a picture by "${model}"`;
 
 /** Returns the units of a request. A request is admitted for all of its images, or not at all. */
 export function imageAmounts(
