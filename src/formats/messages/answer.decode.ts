@@ -306,8 +306,10 @@ export class MessagesDecoder extends NativeDecoder {
   }
 
   #learn(usage: UpstreamUsage | null | undefined): void {
-    const counts = Object.entries(usage ?? {}).filter(([, count]) => count != null);
-    this.#usage = { ...this.#usage, ...Object.fromEntries(counts) };
+    if (!usage) return;
+    // Keep no other fields: an upstream may send new ones with each frame.
+    const told = USAGE_FIELDS.filter((field) => usage[field] != null).map((field) => [field, usage[field]] as const);
+    this.#usage = { ...this.#usage, ...Object.fromEntries(told) };
   }
 
   #hold(block: DecodedBlock, chars: number): void {
@@ -320,6 +322,8 @@ export class MessagesDecoder extends NativeDecoder {
     this.#blocks.delete(index);
   }
 }
+
+const USAGE_FIELDS = Object.keys(UpstreamUsage.entries) as (keyof UpstreamUsage)[];
 
 const textAmong = (...fields: readonly unknown[]): string | undefined =>
   fields.find((field) => typeof field === "string" && field !== "") as string | undefined;

@@ -363,3 +363,22 @@ describe("a stream of megabytes that come at once", () => {
     expect(seen.turns).toBeGreaterThan(12);
   });
 });
+
+/** Returns ten counts of names that no other frame has. */
+const newCounts = (index: number): string => Array.from({ length: 10 }, (_, at) => `,"more_${index}_${at}":1`).join("");
+
+it("a stream that counts in new fields with each frame is read in linear time, and its counts are kept", async () => {
+  const frames = Array.from(
+    { length: 4_000 },
+    (_, index) => `data: {"type":"message_delta","delta":{},"usage":{"output_tokens":5${newCounts(index)}}}\n\n`,
+  );
+  const start = { id: "m", type: "message", role: "assistant", model: "m", content: [], usage: { input_tokens: 7 } };
+  const answer = [
+    `data: ${JSON.stringify({ type: "message_start", message: start })}\n\n`,
+    ...frames,
+    `data: ${JSON.stringify({ type: "message_delta", delta: { stop_reason: "end_turn" } })}\n\n`,
+    'data: {"type":"message_stop"}\n\n',
+  ].join("");
+  const { text, failures } = await streamed("chat-completions", "messages", "text/event-stream", answer);
+  expect([text, failures]).toEqual([expect.stringContaining('"finish_reason":"stop"'), []]);
+});
