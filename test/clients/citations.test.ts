@@ -355,35 +355,31 @@ describe("the sources of a text with a signature", () => {
   });
 });
 
-it.each<[Format, typeof ofResponses, string]>([
-  ["responses", ofResponses, CITED],
-  ["chat-completions", ofChat, ""],
-])(
-  "keep their place behind the text of an upstream of %s that breaks off, as far as that text is read",
-  async (...of) => {
-    const [format, read, cited] = of;
-    const begun = UPSTREAMS[format].frames.slice(0, format === "responses" ? 8 : 1);
-    const broken = relay({
-      format,
-      baseUrl: "http://up.test/v1",
-      fetch: () => Promise.resolve(new Response(sse(begun), { headers: { "content-type": "text/event-stream" } })),
-    });
-    const other: ModelBackend = {
-      async *chat() {
-        yield { type: "text-delta", text: TEXT.slice(6) };
-        const place = { start: 0, end: Buffer.byteLength(CITED.slice(2)) };
-        yield { type: "annotation", annotation: { type: "citations", citations: [{ uri: SOURCE.url, ...place }] } };
-        yield { type: "finish", reason: "stop" };
-      },
-    };
-    const upstreams = [
-      { backend: broken, weight: 1 },
-      { backend: other, weight: 0 },
-    ];
-    const backend = route({ routes: { "*": { upstreams, onBreak: "continue" } }, retry: { share: 1 } });
-    expect(await read(open(backend), true)).toEqual([[SOURCE.url, SOURCE.url, cited.slice(2)]]);
-  },
-);
+it.each<[Format, typeof ofResponses]>([
+  ["responses", ofResponses],
+  ["chat-completions", ofChat],
+])("keep their place behind the text of an upstream of %s that breaks off", async (format, read) => {
+  const begun = UPSTREAMS[format].frames.slice(0, format === "responses" ? 8 : 1);
+  const broken = relay({
+    format,
+    baseUrl: "http://up.test/v1",
+    fetch: () => Promise.resolve(new Response(sse(begun), { headers: { "content-type": "text/event-stream" } })),
+  });
+  const other: ModelBackend = {
+    async *chat() {
+      yield { type: "text-delta", text: TEXT.slice(6) };
+      const place = { start: 0, end: Buffer.byteLength(CITED.slice(2)) };
+      yield { type: "annotation", annotation: { type: "citations", citations: [{ uri: SOURCE.url, ...place }] } };
+      yield { type: "finish", reason: "stop" };
+    },
+  };
+  const upstreams = [
+    { backend: broken, weight: 1 },
+    { backend: other, weight: 0 },
+  ];
+  const backend = route({ routes: { "*": { upstreams, onBreak: "continue" } }, retry: { share: 1 } });
+  expect(await read(open(backend), true)).toEqual([[SOURCE.url, SOURCE.url, CITED.slice(2)]]);
+});
 
 it("go back to an upstream of messages only if it has made them", async () => {
   const foreign = { type: "web_search_result_location" as const, ...SOURCE, cited_text: "", encrypted_index: "" };

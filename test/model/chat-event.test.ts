@@ -37,5 +37,5 @@ it("move with the text before them", () => {
     ],
   });
   const other: Annotation = { type: "token-count", tokens: 3 };
-  expect(movedBy(other, 10)).toBe(other);
+  expect(movedBy(other, 10)).toEqual(other);
 });
