@@ -1908,6 +1908,59 @@ describe("a user who reads much", () => {
     );
   });
 
+  describe("and has not read large answers yet", () => {
+    // The halves of a character stand where pieces end.
+    const name = `${"😀".repeat(4 * 1024 * 1024)}.`;
+    const opened = (
+      clock?: ReturnType<typeof manualClock>,
+    ): { page: (gone?: AbortController) => Promise<Response> } => {
+      vi.spyOn(stores.ports.quotas, "list").mockResolvedValue([{ id: "a", name, granted: 0 }] as never);
+      const admin = adminHandler(stores.ports.quotas, { authorize, ...(clock && { clock }) });
+      const headers = { "x-user": "reader" };
+      return {
+        page: async (gone = new AbortController()) =>
+          (await admin.handle(new Request("http://host/keys", { headers, signal: gone.signal }))) as Response,
+      };
+    };
+
+    it("gets no more of them, until he reads them, leaves, or does not read them in time", async () => {
+      const clock = manualClock();
+      const { page } = opened(clock);
+      const gone = new AbortController();
+      const held = [await page(), await page(), await page(gone)];
+      for (let at = 0; at < 5; at++) held.push(await page());
+      const refused = await page();
+      expect(refused.status).toBe(503);
+      expect(await refused.json()).toMatchObject({
+        error: { message: expect.stringContaining("Too many large answers") },
+      });
+      const [first, second, third, ...others] = held;
+      expect((await first?.text())?.includes(name)).toBe(true);
+      expect((await page()).status).toBe(200);
+      await second?.body?.cancel();
+      expect((await page()).status).toBe(200);
+      gone.abort();
+      await expect(third?.text().then(() => "all")).rejects.toThrow("has gone");
+      expect((await page()).status).toBe(200);
+      expect((await page()).status).toBe(503);
+      await clock.advance(300_000);
+      await expect(others[0]?.text().then(() => "all")).rejects.toThrow("in time");
+      expect((await page()).status).toBe(200);
+    });
+
+    it("sends the whole of one over a socket", async () => {
+      vi.spyOn(stores.ports.quotas, "list").mockResolvedValue([{ id: "a", name, granted: 0 }] as never);
+      const admin = adminHandler(stores.ports.quotas, { authorize });
+      const server = createServer(toNodeHandler(admin)).listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const { port } = server.address() as AddressInfo;
+      const answer = await fetch(`http://127.0.0.1:${port}/keys`, { headers: { "x-user": "ann" } });
+      expect((await answer.text()).includes(name)).toBe(true);
+      server.close();
+      server.closeAllConnections();
+    });
+  });
+
   it("has no further page read for him once he has gone", async () => {
     const { quotas } = stores.ports;
     const gone = new AbortController();

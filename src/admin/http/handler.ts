@@ -42,7 +42,7 @@ import { assertKeyDirectory } from "../key-admin.ts";
 import { codeOf, codeOfStatus } from "../refusal-codes.ts";
 import { hasTag, isTag } from "./edit.ts";
 import { fieldError } from "./field-errors.ts";
-import { Lane } from "./lane.ts";
+import { Lane, Unread } from "./lane.ts";
 import { Guard, type Login } from "./login.ts";
 import {
   type AdminGateway,
@@ -225,6 +225,7 @@ class Admin {
   readonly #guard: Guard;
   readonly #reports: Lane;
   readonly #reads: Lane;
+  readonly #unread: Unread;
   /** The last time when the host heard of a store that is away or has no tables, in milliseconds. */
   #toldUnusableAt = -Infinity;
 
@@ -235,6 +236,7 @@ class Admin {
     this.#guard = new Guard({ authorize, clock, loginUrl: page?.loginUrl, headers: HEADERS });
     this.#reports = new Lane({ ...REPORTS, clock });
     this.#reads = new Lane({ ...READS, clock });
+    this.#unread = new Unread(clock);
     const has = partsOf(desk);
     this.#operations = OPERATIONS.filter(({ needs }) => needs === undefined || has[needs]);
   }
@@ -358,7 +360,9 @@ class Admin {
       action === undefined || key === null ? work() : this.#once(key, operation, asked, event, text, request, work),
       request,
     );
-    return new Response(kept.body, {
+    request.assertAwaited();
+    // A change that is made gets its answer.
+    return new Response(action === undefined ? this.#unread.body(kept.body, req) : kept.body, {
       status: kept.status,
       headers: { "content-type": "application/json", ...HEADERS, ...kept.headers },
     });
@@ -706,14 +710,30 @@ function withoutSecret(body: string): string {
   return isJsonObject(told) && "apiKey" in told ? JSON.stringify({ ...told, apiKey: null }) : body;
 }
 
+/** Returns pieces of which two have been read. No generator: its end would tell nobody before its first piece. */
+const behind = <Piece>(
+  read: IteratorResult<Piece>[],
+  rest: AsyncIterableIterator<Piece>,
+): AsyncIterableIterator<Piece> => ({
+  next: async () => read.shift() ?? rest.next(),
+  return: async () => rest.return?.() ?? { done: true, value: undefined },
+  [Symbol.asyncIterator]() {
+    return this;
+  },
+});
+
+/** Returns an answer as data. The pieces of a large one stay pieces, which are made as they are read. */
 async function answerOf(response: Response): Promise<Answer> {
-  const { status, headers, body } = response;
+  const { status, headers } = response;
   const cookies = headers.getSetCookie();
+  const pieces = response.body?.values();
+  const first = await pieces?.next();
+  const second = await pieces?.next();
   return {
     status,
     headers: Object.fromEntries(headers),
     ...(cookies.length > 0 && { cookies }),
-    body: body === null ? null : new Uint8Array(await response.arrayBuffer()),
+    body: pieces && first && second?.done === false ? behind([first, second], pieces) : (first?.value ?? null),
   };
 }
 

@@ -1,5 +1,6 @@
-/** Lets a few works run at once, so that many requests of one user take neither all memory nor all connections of the store. */
+/** Lets a few works run at once, and few large answers wait for their readers, so that one user takes neither all memory nor the store. */
 
+import { isHighSurrogate } from "../../model/json.ts";
 import { type Clock, nextIteration, within } from "../../ports/clock.ts";
 import { tooMany } from "./refusal.ts";
 
@@ -48,5 +49,65 @@ export class Lane {
     const next = this.#waiting.shift();
     if (next) next();
     else this.#running--;
+  }
+}
+
+/** The characters of a piece of an answer. A shorter answer is sent as a whole: connections hold as much by themselves. */
+const PIECE_CHARS = 64 * 1024;
+/** The most characters of large answers whose clients still read them, beside those of one further answer. */
+const MOST_UNREAD_CHARS = 64 * 1024 * 1024;
+/** A large answer that its client has not read after this time is broken off, in milliseconds. */
+const UNREAD_MS = 300_000;
+
+const encoder = new TextEncoder();
+
+/** Sends large answers piece by piece, as their clients read them. Bounds the memory that clients which read nothing take. */
+export class Unread {
+  readonly #clock: Clock;
+  #chars = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Returns the body of an answer. Throws for a large one while too many clients have not read theirs.
+   *
+   * @param request Stays in memory until its answer is read: without it, its signal may never fire.
+   */
+  body(text: string, request: Request): string | ReadableStream<Uint8Array> {
+    const { length } = text;
+    if (length <= PIECE_CHARS) return text;
+    if (this.#chars >= MOST_UNREAD_CHARS) throw tooMany("large answers");
+    this.#chars += length;
+    let [at, rest] = [0, text];
+    let end: () => void;
+    return new ReadableStream({
+      start: (controller) => {
+        const breakOff = (): void => {
+          end();
+          controller.error(new Error("The client has gone, or has not read the answer in time."));
+        };
+        const cancel = this.#clock.after(UNREAD_MS, breakOff);
+        request.signal.addEventListener("abort", breakOff);
+        end = () => {
+          if (rest !== "") this.#chars -= length;
+          rest = "";
+          cancel();
+          request.signal.removeEventListener("abort", breakOff);
+        };
+      },
+      pull(controller) {
+        const piece = rest.slice(at, at + PIECE_CHARS);
+        // A character of two halves is not cut.
+        const size = piece.length - (isHighSurrogate(piece.charCodeAt(PIECE_CHARS - 1)) ? 1 : 0);
+        controller.enqueue(encoder.encode(piece.slice(0, size)));
+        at += size;
+        if (at < length) return;
+        end();
+        controller.close();
+      },
+      cancel: () => end(),
+    });
   }
 }
