@@ -41,5 +41,6 @@ export const admin: AdminHandler = adminHandler(stores.ports.quotas, {
   gateway,
   calls: stores.calls,
   audit: stores.auditLog,
+  replayStore: stores.ports.replayStore, // A repeated change is made once, also by another process.
   page: adminPage(),
 });

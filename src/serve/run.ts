@@ -199,6 +199,7 @@ function adminOf(admin: ServerAdminOptions, gateway: Gateway, stores: OpenedStor
     authorize,
     gateway,
     ...(isSql && { audit: stores.auditLog, calls: stores.calls }),
+    replayStore: stores.ports.replayStore,
     page: adminPage(page),
   });
   return toNodeHandler(handler, { prefix: pathOf(admin) });

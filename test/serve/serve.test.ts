@@ -151,6 +151,29 @@ describe.each(STORES)("polygate serve on $name", ({ available, place: newPlace }
       expect(await known.json()).toMatchObject({ ready: true, calls: 0, upstreams: [] });
     });
 
+    it("makes a change once at all of its processes", async () => {
+      const other = await startPlayground(
+        { POLYGATE_STORE: place.address },
+        [process.execPath, CLI, "serve", join(folder, "gateway.ts"), "--port", "0"],
+        folder,
+      );
+      const headers = {
+        "x-user": "ann",
+        "content-type": "application/json",
+        "idempotency-key": "click",
+        confirm: "true",
+      };
+      const replayed: unknown[] = [];
+      for (const at of [origin, new URL(other.url).origin]) {
+        const body = JSON.stringify({ units: 1_000 });
+        const answer = await fetch(`${at}/admin/keys/team-a/grant`, { method: "POST", headers, body });
+        expect(await answer.json()).toMatchObject({ granted: 1_001_000 });
+        replayed.push(answer.headers.get("idempotency-replayed"));
+      }
+      other.process.child.kill("SIGKILL");
+      expect(replayed).toEqual([null, "true"]);
+    });
+
     it("serves the admin to whom its login knows", async () => {
       expect((await admin("/keys", "")).status).toBe(401);
       expect(await (await admin("/keys")).json()).toMatchObject({ data: [{ id: "team-a" }] });
