@@ -1,6 +1,7 @@
 /** Finds keys and budgets by what people call them: their names, parts of these, and mistyped ids. */
 
 import { nearest } from "../options.ts";
+import { nextIteration } from "../ports/clock.ts";
 import { MOST_LISTED } from "../stores/durable.ts";
 import { pagesOf } from "./pages.ts";
 
@@ -15,6 +16,9 @@ export type ListNamed = (page: { readonly after?: string; readonly limit: number
 
 /** The most keys or budgets that a text of a command is compared with. */
 const MOST_COMPARED = 20_000;
+
+/** The keys or budgets whose letters are compared before other work gets its turn. A comparison takes some 50 microseconds. */
+const COMPARED_AT_ONCE = 100;
 
 /** The most ids that a message lists. */
 const MOST_IDS = 10;
@@ -48,10 +52,12 @@ export async function idsLike(text: string, list: ListNamed, most: number = MOST
 export async function idNear(text: string, list: ListNamed): Promise<string | undefined> {
   // A page is enough for a hint.
   const page = await list({ limit: MOST_LISTED });
-  const near = nearest(
-    text,
-    page.flatMap(({ id, name }) => [id, name]),
-  );
+  let near: string | undefined;
+  for (let at = 0; at < page.length; at += COMPARED_AT_ONCE) {
+    const names = page.slice(at, at + COMPARED_AT_ONCE).flatMap(({ id, name }) => [id, name]);
+    near = nearest(text, near === undefined ? names : [near, ...names]);
+    await nextIteration();
+  }
   return page.find(({ id, name }) => id === near || name === near)?.id;
 }
 

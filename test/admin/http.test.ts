@@ -1961,6 +1961,22 @@ describe("a user who reads much", () => {
     });
   });
 
+  it("has few unknown ids compared with those that exist, one at a time, and is refused without a hint behind them", async () => {
+    let [running, most] = [0, 0];
+    vi.spyOn(stores.ports.quotas, "list").mockImplementation(async () => {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setTimeout(resolve));
+      running--;
+      return [{ id: "team", name: "" }] as never;
+    });
+    const ask = asking();
+    const answers = await Promise.all(Array.from({ length: 30 }, () => ask("PATCH", "/keys/tema", { name: "Team" })));
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 30 }, () => 404));
+    expect(most).toBe(1);
+    const hints = answers.filter(({ body }) => body.error?.message.includes("Did you mean team?"));
+    expect(hints).toHaveLength(10);
+  });
+
   it("has no further page read for him once he has gone", async () => {
     const { quotas } = stores.ports;
     const gone = new AbortController();

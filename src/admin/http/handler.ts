@@ -80,8 +80,8 @@ export interface AdminHandlerOptions<Context = unknown> {
   /** The recorded calls for reports, such as `stores.calls` of `openStores`. Default: none. */
   readonly calls?: CallReader;
   /**
-   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Admins that share it must have different mount paths or
-   * users: give tenants at the same path a store each, such as one with another `prefix`. A store over SQL or Redis keeps the latest
+   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Admins that share it must have users, or mount
+   * paths, that differ, the paths in more than case: give other tenants a store each, such as one with another `prefix`. A store over SQL or Redis keeps the latest
    * `maxEntriesPerKey` answers of each user, 1,000 by default. Default: a store in memory, which other processes do not share.
    */
   readonly replayStore?: ReplayStore;
@@ -102,6 +102,8 @@ const WORK_MS = 30_000;
 const REPORTS = { what: "reports", atOnce: 1, waiting: 19, heldMs: 10 * WORK_MS };
 /** A request that searches reads thousands of rows, and a database has few connections, which the gateway needs too. */
 const READS = { what: "requests", atOnce: 4, waiting: 100, heldMs: WORK_MS };
+/** Hints read thousands of names, and compare their letters. A refusal that finds no room has none. */
+const HINTS = { what: "hints", atOnce: 1, waiting: 9, heldMs: WORK_MS };
 /** A login is asked for again behind a body that took longer, in milliseconds. */
 const LOGIN_MS = 1_000;
 /** The time between two reports of a store that cannot be used, in milliseconds. */
@@ -225,6 +227,7 @@ class Admin {
   readonly #guard: Guard;
   readonly #reports: Lane;
   readonly #reads: Lane;
+  readonly #hints: Lane;
   readonly #unread: Unread;
   /** The last time when the host heard of a store that is away or has no tables, in milliseconds. */
   #toldUnusableAt = -Infinity;
@@ -236,6 +239,7 @@ class Admin {
     this.#guard = new Guard({ authorize, clock, loginUrl: page?.loginUrl, headers: HEADERS });
     this.#reports = new Lane({ ...REPORTS, clock });
     this.#reads = new Lane({ ...READS, clock });
+    this.#hints = new Lane({ ...HINTS, clock });
     this.#unread = new Unread(clock);
     const has = partsOf(desk);
     this.#operations = OPERATIONS.filter(({ needs }) => needs === undefined || has[needs]);
@@ -393,7 +397,7 @@ class Admin {
   async #refusal(status: number, error: RangeError, desk: Desk): Promise<AdminRefusal> {
     const code = codeOf(error);
     if (!(error instanceof RefusedUnits))
-      return refused(status, await withIdsMeant(desk, error.message), status === 404 ? {} : { code });
+      return refused(status, await withIdsMeant(desk, error.message, this.#hints), status === 404 ? {} : { code });
     const currency = await currencyOf(this.#desk);
     const message = limitInWords(error.limit, (units) => unitsAndMoney(units, currency));
     return refused(status, message, { code, limit: error.limit, reason: error.message });

@@ -25,6 +25,7 @@ import {
   type UnitsField,
 } from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
+import type { Lane } from "./lane.ts";
 import { refused } from "./refusal.ts";
 
 /** The part of a gateway that the admin shows. */
@@ -377,15 +378,15 @@ const A_SECRET =
 /** The most keys or budgets that an unknown id is compared with: a request that is refused must cost little. */
 const MOST_COMPARED = 2_000;
 
-/** Adds to the sentence about an unknown key or budget the ids that were probably meant: people know names. */
-export async function withIdsMeant({ keys, store }: Desk, message: string): Promise<string> {
+/** Adds to the sentence about an unknown key or budget the ids that were probably meant: people know names. A full lane adds none. */
+export async function withIdsMeant({ keys, store }: Desk, message: string, lane: Lane): Promise<string> {
   for (const [beginning, list] of [
     [NO_SUCH_KEY, (page) => keys.list(page)],
     [NO_SUCH_BUDGET, async (page) => (await store.listBudgets?.(page)) ?? []],
   ] as const satisfies readonly (readonly [string, ListNamed])[]) {
     const text = unknownIdIn(message, beginning);
     if (text !== undefined && masked(text) !== text) return `${message} ${A_SECRET}`;
-    const ids = text === undefined ? [] : await idsMeant(text, list, MOST_COMPARED);
+    const ids = text === undefined ? [] : await lane.run(() => idsMeant(text, list, MOST_COMPARED)).catch(() => []);
     if (ids.length > 0) return `${message} Did you mean ${ids.map(oneLine).join(" or ")}?`;
   }
   return message;
