@@ -32,6 +32,8 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
   const { prefix = "", fallback, context } = options;
   const routes = gateway.at(prefix);
   return (request, info) => {
+    // Deno makes the address of the header and the path: with a part of a path in the header, a proxy before it has seen another path.
+    if (/[/?#@\\]/.test(request.headers.get("host") ?? "")) return new Response(null, { status: 400 });
     // A connection over a Unix socket has no address.
     const address = (info as { remoteAddr?: { hostname?: string } } | undefined)?.remoteAddr?.hostname;
     const contextOf = (): Context | undefined => context?.(request, info);

@@ -304,11 +304,18 @@ function textOf(left: unknown): string {
   return left instanceof Uint8Array ? new TextDecoder().decode(left) : writtenAgain(left);
 }
 
+function assertFinite(_name: string, value: unknown): unknown {
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError("A number is too large.");
+  return value;
+}
+
 /** Writes a parsed body as text again, so that it meets the same limits as any other. */
 function writtenAgain(parsed: unknown): string {
   let cause: unknown;
   try {
     const text: string | undefined = JSON.stringify(parsed);
+    // A number beyond all, such as 1e999, becomes null, which may stand for no limit.
+    if (text?.includes("null")) JSON.stringify(parsed, assertFinite);
     if (text !== undefined) return text;
   } catch (error) {
     // The value is nested too deep to be written, or is not JSON.

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -17,6 +17,7 @@ import { Hono } from "hono";
 import Koa from "koa";
 import mount from "koa-mount";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { toDenoHandler } from "../../adapters/deno.ts";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
@@ -893,6 +894,35 @@ describe("adminHandler", () => {
     expect(onFailure).not.toHaveBeenCalled();
   });
 
+  it.each(["host/admin", "host?", "host#", "user@host", "host\\admin"])("refuses the host header %s", async (host) => {
+    const request = (): Request => new Request("http://host/admin/keys", { headers: { "x-user": "ann", host } });
+    const admin = adminHandler(stores.ports.quotas, { authorize });
+    expect((await admin.at("/admin").handle(request()))?.status).toBe(400);
+    // Deno reads the path of its own address.
+    expect((await toDenoHandler(admin, { prefix: "/admin" })(request(), undefined)).status).toBe(400);
+    const gateway = createGateway({ backend: { chat: throwing }, quotas: stores.ports.quotas });
+    expect((await toDenoHandler(gateway)(request(), undefined)).status).toBe(400);
+  });
+
+  it("tells the host nothing of a client that breaks off its body", async () => {
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const admin = adminHandler(stores.ports.quotas, { authorize, onFailure });
+    const server = createServer(toNodeHandler(admin)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const socket = connect(port, "127.0.0.1");
+    const headers = "host: x\r\nx-user: ann\r\ncontent-type: application/json\r\ntransfer-encoding: chunked";
+    const begun = once(server, "request");
+    socket.write(`PATCH /keys/a HTTP/1.1\r\n${headers}\r\n\r\n3\r\n{"n\r\n`);
+    const [, res] = (await begun) as [unknown, ServerResponse];
+    const closed = once(res, "close");
+    socket.resetAndDestroy();
+    await closed;
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(onFailure).not.toHaveBeenCalled();
+    server.close().closeAllConnections();
+  });
+
   it.each(["/x/../keys", "/./keys", "/k%65ys", "/.\\keys"])("has no route at %s, as Bun passes it on", async (path) => {
     const request = new Request("http://host/admin", { headers: { "x-user": "ann" } });
     Object.defineProperty(request, "url", { value: `http://host/admin${path}` });
@@ -971,6 +1001,7 @@ describe("adminHandler", () => {
 
   it.each<[string, string, Record<string, string>, number, string]>([
     ["that Express has parsed, nested too deep", "[".repeat(6_000) + "]".repeat(6_000), {}, 400, "nested too deep"],
+    ["that Express has parsed, with a number beyond all", '{"id":"team","granted":1e999}', {}, 400, "is no JSON"],
     ["that is too large", JSON.stringify({ name: "€".repeat(30_000) }), {}, 413, "larger than 65536 bytes (64 KiB)"],
     ["that is compressed", "{}", { "content-encoding": "x" }, 415, "must not be compressed"],
   ])("tells the client what is wrong with a body %s", async (_what, body, headers, status, message) => {

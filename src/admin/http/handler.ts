@@ -80,9 +80,9 @@ export interface AdminHandlerOptions<Context = unknown> {
   /** The recorded calls for reports, such as `stores.calls` of `openStores`. Default: none. */
   readonly calls?: CallReader;
   /**
-   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Admins that share it must have users, or mount
-   * paths, that differ, the paths in more than case: give other tenants a store each, such as one with another `prefix`. A store over SQL or Redis keeps the latest
-   * `maxEntriesPerKey` answers of each user, 1,000 by default. Default: a store in memory, which other processes do not share.
+   * Keeps the answers of changes with an `Idempotency-Key` for a day, without secrets. Admins that share it must have different users, or
+   * mount paths that differ in more than case: give other tenants a store each, such as one with another `prefix`. A store over SQL or Redis
+   * keeps the latest `maxEntriesPerKey` answers of each user, 1,000 by default. Default: a store in memory, which other processes do not share.
    */
   readonly replayStore?: ReplayStore;
   /** A page for browsers at the root of the mount, such as `adminPage()` of `polygate/admin/page`. Default: none. */
@@ -303,7 +303,9 @@ class Admin {
   async #answer(app: H3, root: string, request: Request, mounted: Mounted): Promise<Response> {
     try {
       // A client chooses the host header, which may make no URL with the path. Then functions of the host would read a wrong path.
-      if (!URL.canParse(request.url)) throw refused(400, "The host header is not a host.");
+      // With a part of a path in the header, Deno reads another path than a proxy before it, which may guard paths.
+      if (!URL.canParse(request.url) || /[/?#@\\]/.test(request.headers.get("host") ?? ""))
+        throw refused(400, "The host header is not a host.");
       assertOwnPage(request, root);
       assertPlain(pathOf(request.url).slice(root.length));
       const ask = (): Promise<AdminUser | Response> => this.#guard.userOf(request, root, mounted);
@@ -664,6 +666,8 @@ async function textOf(req: Request, clock: Clock): Promise<string> {
   try {
     return await readText(req, MAX_BODY_BYTES, { lease: NO_LEASE, call });
   } catch (error) {
+    // The reason of the signal is an error of the connection, and nobody reads this answer.
+    if (req.signal.aborted) throw refused(400, "The client closed the connection.");
     const status = error instanceof GatewayError ? BODY_STATUSES[error.code] : undefined;
     throw status === undefined ? error : refused(status, (error as GatewayError).message);
   }
