@@ -795,6 +795,7 @@ describe("adminHandler", () => {
 
   it.each([
     ["/keys", { id: "." }, "id: cannot be . or .., which no address can hold."],
+    ["/keys", { id: `sk-${"a".repeat(43)}` }, "id: cannot look like the secret of a key."],
     ["/budgets", { id: "..", amount: 1 }, "id: cannot be . or .., which no address can hold."],
     ["/keys", { id: "a", metadata: { constructor: "x" } }, "metadata: the name constructor cannot be used."],
     ["/keys", JSON.parse(`{"metadata":{"__proto__":"x"}}`), "metadata: the name __proto__ cannot be used."],
@@ -1715,12 +1716,28 @@ describe("the login of the host", () => {
     expect(options.length).toBe(3);
   });
 
+  const HIDDEN = "The name of your login must have no invisible characters, and no space at its ends.";
   it.each<[string, string]>([
     ["x".repeat(201), "The name of your login must have at most 200 characters."],
     ...["\u202E(enil dnammoc) nna", "ann\nbob", "ann\u2028bob", "ann\u200B", "a\u00ADnn", "ann\u{E0041}", "\u200C"].map(
-      (name): [string, string] => [name, "The name of your login must have no invisible characters."],
+      (name): [string, string] => [name, HIDDEN],
     ),
-    ["ann (command\u2800line)", "The name of your login must not end in (command line), as the users of commands do."],
+    ...[
+      "ann\u200D",
+      "ann\u200C",
+      "a\u0301\u200D",
+      "ann\u2800",
+      "\u2800",
+      "ann ",
+      "\u00a0ann",
+      "ann (command\u2800line)",
+    ].map((name): [string, string] => [name, HIDDEN]),
+    ...["ann (comm\u1EA1nd line)", "ann (command line\u0332)", "ann (command\u2010line)"].map(
+      (name): [string, string] => [
+        name,
+        "The name of your login must not end in (command line), as the users of commands do.",
+      ],
+    ),
     ["ann (command line)", "The name of your login must not end in (command line), as the users of commands do."],
     ["ann（COMMAND\u00a0LINE）", "The name of your login must not end in (command line), as the users of commands do."],
   ])("tells the client that no user has the name %j", async (name, message) => {

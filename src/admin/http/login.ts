@@ -83,21 +83,22 @@ function userOf(login: unknown): AdminUser {
   // A client may choose its name where the login asks for nothing but a password.
   if (name.length > LONGEST_NAME)
     throw refused(400, `The name of your login must have at most ${LONGEST_NAME} characters.`);
-  if (HIDDEN.test(name)) throw refused(400, "The name of your login must have no invisible characters.");
-  if (OF_COMMAND_LINE.test(name.normalize("NFKC").replaceAll(INVISIBLE, "")))
+  if (HIDDEN.test(name))
+    throw refused(400, "The name of your login must have no invisible characters, and no space at its ends.");
+  if (OF_COMMAND_LINE.test(name.normalize("NFKD").replaceAll(INVISIBLE, "")))
     throw refused(400, "The name of your login must not end in (command line), as the users of commands do.");
   return { name, readOnly };
 }
 
-/** Characters that make a name look like another one. Persian and Indian names have joiners between their letters. */
+/** Characters that make a name look like another one. Persian and Indian names have joiners behind their letters. */
 const HIDDEN =
-  /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]|(?![\u200c\u200d])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^[\u200c\u200d\s]+$/u;
+  /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\u2800]|(?!(?<=[\p{L}--\p{Script=Latin}]\p{M}*)[\u200c\u200d])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^\s|\s$/v;
 
-/** Characters that may stand between others unseen. */
-const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+/** Characters that may stand between others unseen, and marks at letters. */
+const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\p{M}]/gu;
 
 /** The end of the names that the log of changes gives to users of the command line. */
-const OF_COMMAND_LINE = /\(\s*command\s*line\s*\)\W*$/iu;
+const OF_COMMAND_LINE = /\(\W*command\W*line\W*\)\W*$/iu;
 
 /**
  * Returns the request, without its body, at the address that the client asked for.

@@ -146,10 +146,14 @@ export const UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger()
 /** Units that are added or taken. With 0, nothing would change. */
 export const SOME_UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 export const ID: v.GenericSchema<string> = v.pipe(v.string(), v.minLength(1));
-/** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
+/**
+ * Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. The log of changes
+ * masks all that looks like a secret: it could not tell the changes of two such keys apart.
+ */
 export const NEW_ID: v.GenericSchema<string> = v.pipe(
   ID,
   v.regex(/^(?!\.{1,2}$)/, "cannot be . or .., which no address can hold"),
+  v.check((id) => !/(?:\b|_)sk-[\w-]{43}(?![\w-])/.test(id), "cannot look like the secret of a key"),
 );
 
 /** Words the error for fields that people expect in a body: what to do instead. */
