@@ -1464,6 +1464,29 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.close();
   });
 
+  it("has no secret in its address that its user looks for", async () => {
+    const page = await open();
+    await page.getByLabel("Find").fill(`sk-${"aB3".repeat(14)}c`);
+    await page.keyboard.press("Enter");
+    await page.getByText("There is no such key.").waitFor();
+    expect(new URL(page.url()).search).toBe("?part=keys");
+    await page.close();
+  });
+
+  it("hides a secret when the session of its user ends", async () => {
+    const page = await open();
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByLabel("Id").fill("team-a");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "I have it" }).waitFor();
+    await page.getByRole("row", { name: "team-a" }).waitFor({ state: "attached" });
+    user = undefined;
+    await page.evaluate(() => dispatchEvent(new Event("focus")));
+    await page.getByText("You are not logged in.").waitFor();
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await page.close();
+  });
+
   it("finds a key among many by a part of its id or name", async () => {
     const ids = Array.from({ length: 1_100 }, (_, at) => `key-${String(at).padStart(4, "0")}`);
     await Promise.all(ids.map((id) => stores.ports.quotas.add({ id, name: id === "key-1050" ? "Ann's laptop" : "x" })));

@@ -17,10 +17,17 @@ export function addressOf(part: string, choices: Choices = {}): string {
   return `${location.pathname}?${String(query).replaceAll("%2C", ",")}`;
 }
 
-/** Writes the choices of a part into the address, unless the user has gone to another part meanwhile. */
+/** A secret, which people take for the id of its key. */
+const SECRET = /sk-[\w-]{43}/;
+
+/**
+ * Writes the choices of a part into the address, unless the user has gone to another part meanwhile. Leaves out secrets: histories and logs keep
+ * addresses.
+ */
 export function noteChoices(part: string, choices: Choices): void {
   const asked = new URLSearchParams(location.search);
-  if ((asked.get("part") ?? "keys") === part) history.replaceState(null, "", addressOf(part, choices));
+  const noted = Object.fromEntries(Object.entries(choices).filter(([, value = ""]) => !SECRET.test(value)));
+  if ((asked.get("part") ?? "keys") === part) history.replaceState(null, "", addressOf(part, noted));
   here.value = location.pathname + location.search;
 }
 

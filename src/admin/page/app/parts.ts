@@ -245,6 +245,9 @@ function closeQuestion(asked: Question): void {
   if (question.value === asked) question.value = undefined;
 }
 const closeSecret = (): void => void (shownSecret.value = undefined);
+isLoggedIn.subscribe((is) => {
+  if (!is) closeSecret();
+});
 
 /** Leads the keyboard back to the button that has opened the dialogs, or to the heading of the part where the button is gone. */
 function focusBehindDialog(): void {
