@@ -47,7 +47,7 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
   },
 };
 
-/** Formats changes for people: a row for each, with its fields and the reason of a refusal below it. These are never cut. */
+/** Formats changes for people: a row for each, with a line for each field and the reason of a refusal below it. These are never cut. */
 function changesText(changes: readonly AuditRecord[], currency: string | undefined, width: number): string {
   const rows = changes.map(({ at, user, action, target, state }) => ({
     "AT (UTC)": timeIn("UTC", at),
@@ -60,7 +60,7 @@ function changesText(changes: readonly AuditRecord[], currency: string | undefin
   const [headings = "", ...lines] = text.split("\n");
   const writer = writerIn(currency);
   const below = changes.map((change) => [
-    fieldsInWords(change, writer).join("; "),
+    ...fieldsInWords(change, writer),
     ...(change.reason === undefined ? [] : [reasonInWords(change.reason, writer)]),
   ]);
   return [

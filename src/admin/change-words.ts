@@ -50,7 +50,13 @@ type Write = (value: unknown, writer: Writer) => string | undefined;
 
 const amount: Write = (value, writer) =>
   value === null ? "none" : typeof value === "number" ? writer.amount(value) : undefined;
-const text: Write = (value) => (value === null ? "none" : typeof value === "string" ? value : undefined);
+const text: Write = (value) => (value === null ? "none" : typeof value === "string" ? clear(value) : undefined);
+
+/** Texts that could be taken for words of the log, for several texts or for a line of their own. */
+const UNCLEAR = /[,;="]|\s{2}|^\s|\s$|\b(?:from|to|removed|as before)\b|^(?:none|every model|)$/;
+
+/** Returns a text as it is, or in quotes if it could be taken for something else. */
+const clear = (text: string): string => (UNCLEAR.test(text) ? JSON.stringify(text) : text);
 const yesOr =
   (yes: string, no: string): Write =>
   (value) =>
@@ -67,7 +73,8 @@ const FIELDS = new Map<string, readonly [word: string, write: Write]>([
     "models",
     [
       "Models",
-      (value) => (value === null ? "every model" : Array.isArray(value) ? value.join(", ") || "none" : undefined),
+      (value) =>
+        value === null ? "every model" : Array.isArray(value) ? value.map(wordOf).join(", ") || "none" : undefined,
     ],
   ],
   [
@@ -116,7 +123,7 @@ export function fieldsInWords(
     if (!Object.hasOwn(former, name)) return `${word}: ${inWords(value)}`;
     const [before, after] = [formerInWords(former[name]), inWords(value)];
     if (name === "currency") return `${word}: from ${before} to ${after}, for all amounts`;
-    return before === after ? `${word}: ${after}, as before` : `${word}: from ${before} to ${after}`;
+    return isSame(before, after) ? `${word}: ${after}, as before` : `${word}: from ${before} to ${after}`;
   });
   const isUnlimited = action === "keys.create" && !("granted" in changes) && !("budget" in changes);
   return isUnlimited ? ["Quota: unlimited", ...words] : words;
@@ -131,14 +138,18 @@ export function reasonInWords(reason: string, { amount }: Writer): string {
 /** Returns the entries of a key's metadata in words. An entry that was not there has no former text. */
 function entriesInWords(entries: JsonObject, former: unknown): string {
   const before = isJsonObject(former) ? former : {};
-  const words = Object.entries(entries).map(([name, entry]) => {
-    const [after, was] = [wordOf(entry), Object.hasOwn(before, name) ? wordOf(before[name]) : undefined];
+  const words = Object.entries(entries).map(([key, entry]) => {
+    const [after, was] = [wordOf(entry), Object.hasOwn(before, key) ? wordOf(before[key]) : undefined];
+    const name = clear(key);
     if (after === undefined) return was === undefined ? `${name} removed` : `${name} removed, it was ${was}`;
     if (was === undefined) return `${name}=${after}`;
-    return was === after ? `${name}=${after} as before` : `${name} from ${was} to ${after}`;
+    return isSame(was, after) ? `${name}=${after} as before` : `${name} from ${was} to ${after}`;
   });
   return words.join(", ") || "none";
 }
 
+/** Compares texts. The log has "…" for different long ones. */
+const isSame = (before: string, after: string): boolean => before === after && !after.includes("…");
+
 const wordOf = (entry: unknown): string | undefined =>
-  typeof entry === "string" ? entry : entry === null ? undefined : JSON.stringify(entry);
+  typeof entry === "string" ? clear(entry) : entry === null ? undefined : JSON.stringify(entry);

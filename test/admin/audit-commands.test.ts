@@ -179,9 +179,11 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
         "DAY AND SECOND       bob@example.com     Edit key  desk  done",
         String.raw`  Name: from Desk to \u001b[31m\u000ared`,
         "DAY AND SECOND       ann (command line)  New key   desk  done",
-        "  Quota: unlimited; Name: Desk",
+        "  Quota: unlimited",
+        "  Name: Desk",
         "DAY AND SECOND       ann (command line)  New key   desk  refused",
-        "  Name: Desk; Budget: none-such",
+        "  Name: Desk",
+        "  Budget: none-such",
         "  There is no budget of the id none-such.",
         "",
       ].join("\n"),
@@ -222,10 +224,10 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     await run("budgets create money --amount 100 --currency usd");
     await run("budgets update money --amount 50 --currency usd");
     expect((await run("audit --target money --limit 1 --currency usd")).stdout).toContain(
-      "\n  Amount: from 100.00 USD to 50.00 USD; Currency: USD\n",
+      "\n  Amount: from 100.00 USD to 50.00 USD\n  Currency: USD\n",
     );
     expect((await run("audit --target money --limit 1")).stdout).toContain(
-      "\n  Amount: from 100000000 units to 50000000 units; Currency: USD\n",
+      "\n  Amount: from 100000000 units to 50000000 units\n  Currency: USD\n",
     );
   });
 

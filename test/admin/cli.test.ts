@@ -3375,7 +3375,7 @@ describe("polygate budgets", () => {
     expect(await run("keys", "sweep")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("budgets", "usage", "b1", "--currency", "")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("audit", "--currency", "eur")).toMatchObject({
-      stdout: expect.stringContaining("Amount: 300.00 EUR; Currency: EUR"),
+      stdout: expect.stringContaining("Amount: 300.00 EUR\n  Currency: EUR"),
     });
     // A change that was refused is no amount that was given.
     expect(await run("budgets", "lower", "b1", "900", "--currency", "eur")).toMatchObject({ code: 1 });
@@ -3386,14 +3386,14 @@ describe("polygate budgets", () => {
       stderr: `${CORRECTS}\n`,
     });
     expect((await run("audit", "--target", "b1", "--limit", "1")).stdout).toContain(
-      "\n  Amount: from 300.00 EUR to 300.00 USD; Currency: from EUR to USD, for all amounts\n",
+      "\n  Amount: from 300.00 EUR to 300.00 USD\n  Currency: from EUR to USD, for all amounts\n",
     );
     expect((await run("audit", "--target", "b1", "--limit", "1", "--currency", "")).stdout).toContain(
-      "\n  Amount: 300000000 units, as before; Currency: from EUR to USD, for all amounts\n",
+      "\n  Amount: 300000000 units, as before\n  Currency: from EUR to USD, for all amounts\n",
     );
     // Earlier changes keep the currency in which they were made.
     expect((await run("audit", "--target", "b1", "--action", "budgets.create")).stdout).toContain(
-      "\n  Amount: 300.00 EUR; Currency: EUR\n",
+      "\n  Amount: 300.00 EUR\n  Currency: EUR\n",
     );
     expect(await run("budgets", "top-up", "b1", "5")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("budgets", "list", "--currency", "eur")).toMatchObject({
@@ -3419,7 +3419,7 @@ describe("polygate budgets", () => {
     expect(questions).toEqual([words, words]);
     expect(lines).toEqual([both.trimEnd(), "Nothing was changed.", "1", both.trimEnd(), "0"]);
     expect((await run("audit", "--target", "asked-y")).stdout).toContain(
-      "Quota: 7.00 EUR; Currency: from USD to EUR, for all amounts",
+      "Quota: 7.00 EUR\n  Currency: from USD to EUR, for all amounts",
     );
     const opened = await openStores(store);
     const recorder = opened.recorder({ currency: "eur" });
