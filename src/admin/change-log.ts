@@ -1,10 +1,11 @@
 /** Makes changes that are in the log of changes, over HTTP and by commands: notes each one before it is made, and how it ended. */
 
-import { isJsonObject, parseJson } from "../model/json.ts";
-import type { AuditEntry, AuditLog, AuditOutcome } from "../ports/audit-log.ts";
+import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
+import { type AuditEntry, type AuditLog, type AuditOutcome, shortened } from "../ports/audit-log.ts";
 import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
 import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
+import { isRevokedAlready } from "./key-state.ts";
 
 type Store = KeyDirectory & Partial<BudgetDirectory>;
 type Fields = Readonly<Record<string, unknown>>;
@@ -43,14 +44,14 @@ interface Ends<Made> {
 /** The longest wait for the former values, and for the end to be noted, in milliseconds. A change must not hang for these. */
 const FORMER_MS = 2_000;
 const END_MS = 5_000;
-/** The most characters of the fields of a change in the log, as JSON. */
+/** The most bytes of the fields of a change in the log, and of their former values, as JSON. A refused change must not fill the log. */
 const MOST_FIELDS = 16 * 1024;
-/** The most characters of former values as JSON. */
-const MOST_FORMER = 64 * 1024;
+/** The most characters of a target and of a reason, which have texts of the request. Ids have at most 190. */
+const [MOST_TARGET, MOST_REASON] = [200, 1_000];
 
 /**
- * Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted. A change
- * without a known end, such as one whose store was cut off, is noted without an end.
+ * Makes a change, and notes it before and after. A change that cannot be noted is not made. An edit that changes nothing is not noted, nor is
+ * another revocation of a key. A change without a known end, such as one whose store was cut off, is noted without an end.
  */
 export async function withLog<Made>(
   log: ChangeLog,
@@ -72,10 +73,10 @@ export async function withLog<Made>(
     at: clock.now(),
     user: surelyMasked(user),
     action,
-    ...(target !== undefined && { target: await targetOf(log, action, target) }),
+    ...(target !== undefined && { target: beginning(await targetOf(log, action, target), MOST_TARGET) }),
     ...withoutSecrets({
-      ...(Object.keys(changes).length > 0 && { changes: shortened(changes) }),
-      ...(Object.keys(former).length > 0 && { former: shortened(former) }),
+      ...(Object.keys(changes).length > 0 && { changes: shortened(changes, MOST_FIELDS) }),
+      ...(Object.keys(former).length > 0 && { former: shortened(former, MOST_FIELDS) }),
     }),
   });
   // The end of a change is not worth its failure: without it, the log says that the end is unknown.
@@ -94,24 +95,16 @@ export async function withLog<Made>(
     return made;
   } catch (error) {
     const outcome = endOf(error);
-    if (outcome) await end({ ...outcome, ...(outcome.reason !== undefined && { reason: masked(outcome.reason) }) });
+    const { reason } = outcome ?? {};
+    if (outcome)
+      await end({ ...outcome, ...(reason !== undefined && { reason: beginning(masked(reason), MOST_REASON) }) });
     throw error;
   }
 }
 
-/** Returns fields without those that are long together, which a store may refuse: a change that is not made must not fill the log. */
-function shortened(fields: object): Record<string, unknown> {
-  let left = MOST_FIELDS;
-  const kept: [string, unknown][] = [];
-  for (const [name, value] of Object.entries(fields)) {
-    const size = name.length + JSON.stringify(value).length;
-    const [short, shortSize] = size <= left ? [value, size] : ["…", name.length + 1];
-    if (shortSize > left) continue;
-    left -= shortSize;
-    kept.push([name, short]);
-  }
-  return Object.fromEntries(kept);
-}
+/** Returns the beginning of a long text. */
+const beginning = (text: string, most: number): string =>
+  text.length > most ? `${copyOf(text.slice(0, most)).toWellFormed()}…` : text;
 
 /** A secret that this admin has made, as a word of its own. People take it for the id of its key. */
 const SECRET = /(?:\b|(?<=_))sk-[\w-]{43}(?![\w-])/g;
@@ -157,10 +150,8 @@ async function fieldsBefore(
 ): Promise<Fields | undefined> {
   const read = id === undefined ? undefined : EDITS.get(action);
   const fields = read && (await read(store, id ?? "", isSeen));
-  if (!fields) return undefined;
   // The store of a host may tell anything. The text is what the log can keep.
-  const text = JSON.stringify(fields);
-  return text.length > MOST_FORMER ? undefined : (parseJson(text) as Fields);
+  return fields && (parseJson(JSON.stringify(fields)) as Fields);
 }
 
 type Seen = NonNullable<Change["isSeen"]>;
@@ -181,8 +172,15 @@ async function budgetBefore(store: Store, id: string, isSeen: Seen): Promise<Fie
   return budget && isSeen(budget) ? { name: budget.name, amount: budget.amount, granted: budget.granted } : undefined;
 }
 
+/** Another revocation changes no field, and nothing else. */
+async function revokedBefore(store: Store, id: string): Promise<Fields | undefined> {
+  const key = await store.report(id);
+  return key && isRevokedAlready(key) ? {} : undefined;
+}
+
 /** The edits, which change fields of a key or a budget. */
-const EDITS: ReadonlyMap<string, typeof keyBefore> = new Map([
+const EDITS: ReadonlyMap<string, typeof keyBefore> = new Map<string, typeof keyBefore>([
+  ["keys.revoke", revokedBefore],
   ...(["update", "assign-budget", "grant", "lower"] as const).map((verb) => [`keys.${verb}`, keyBefore] as const),
   ...(["update", "top-up", "lower"] as const).map((verb) => [`budgets.${verb}`, budgetBefore] as const),
 ]);
@@ -215,5 +213,6 @@ export function changedFields(fields: Fields, seen: Fields): Fields {
 /** Compares texts, numbers, and lists of models, in which order and repetition mean nothing. */
 function isSame(before: unknown, after: unknown): boolean {
   if (!Array.isArray(before) || !Array.isArray(after)) return before === after;
-  return before.every((model) => after.includes(model)) && after.every((model) => before.includes(model));
+  const models = new Set(before);
+  return after.every((model) => models.has(model)) && new Set(after).size === models.size;
 }

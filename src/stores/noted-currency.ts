@@ -5,11 +5,11 @@ import { isAway } from "./away.ts";
 import { MOST_LISTED } from "./durable.ts";
 
 /**
- * Returns the currency of the latest amount that a command has noted. Looks at the newest changes only. A database without a table for
- * changes has none, and is no reason to fail.
+ * Returns the currency of the latest amount that a command has noted. A database without a table for changes has none, and is no reason to
+ * fail.
  */
 export async function notedCurrency(audit: AuditLog | undefined): Promise<string | undefined> {
-  const changes = await audit?.list({ limit: MOST_LISTED }).catch((error: unknown) => {
+  const changes = await audit?.list({ hasCurrency: true, limit: MOST_LISTED }).catch((error: unknown) => {
     if (isAway(error)) throw error;
     return [];
   });

@@ -26,6 +26,7 @@ import {
   adminHandler,
   type AdminHandlerOptions,
   type AuditLog,
+  type AuditRecord,
   memoryAuditLog,
 } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
@@ -2210,7 +2211,6 @@ describe("the log of changes", () => {
     ["tells no key", async () => "a text"],
     ["tells a key without its models", async () => ({ name: "x", modelLimitsEnabled: true })],
     ["tells what is no JSON", async () => ({ name: 5n, modelLimits: {}, modelLimitsEnabled: false })],
-    ["tells too much", async () => ({ name: "x".repeat(100_000), modelLimits: {}, modelLimitsEnabled: false })],
   ])("has an edit without its former values when the store %s", async (what, lie) => {
     const clock = manualClock(0);
     const { quotas } = stores.ports;
@@ -2240,6 +2240,16 @@ describe("the log of changes", () => {
     };
     expect(log.data[0]).toMatchObject({ changes: { name: "New" }, state: "done" });
     expect(log.data[0]).not.toHaveProperty("former");
+  });
+
+  it("shortens long former values that the store of a host tells", async () => {
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "team" });
+    const report = async () => ({ ...(await quotas.report("team")), name: "x".repeat(100_000) });
+    vi.spyOn(quotas, "report").mockImplementationOnce(report as typeof quotas.report);
+    const ask = asking();
+    expect((await ask("PATCH", "/keys/team", { name: "New", paused: true })).status).toBe(200);
+    expect((await ask("GET", "/audit")).body).toMatchObject({ data: [{ former: { name: "…", paused: false } }] });
   });
 
   it("lists keys also of a store whose budgets are their own parents, and whose list of budgets has not all", async () => {
@@ -2568,10 +2578,101 @@ describe("the log of changes", () => {
     expect((await audit.list({ limit: 9 })).map(({ id }) => id)).toEqual(["3"]);
   });
 
+  it.each(["memory", "SQL"])("in %s names every field of a change, whatever the others fill", async (where) => {
+    const audit = where === "SQL" ? stores.auditLog : memoryAuditLog();
+    const ask = asking({ ...(audit && { audit }) });
+    const latest = async (): Promise<AuditRecord> =>
+      ((await ask("GET", "/audit?limit=1")).body["data"] as AuditRecord[])[0] as AuditRecord;
+    const long = "字".repeat(15_000);
+    await ask("POST", "/budgets", { id: "all", amount: 5 });
+    const made = { id: "team", models: [long, "small"], budget: "all", paused: false, metadata: { group: "blue" } };
+    expect((await ask("POST", "/keys", made)).status).toBe(201);
+    expect((await latest()).changes).toEqual({ ...made, models: ["…", "small"] });
+    const metadata = {
+      group: "red",
+      ...Object.fromEntries(Array.from({ length: 15 }, (_, at) => [at, "\u0001".repeat(512)])),
+    };
+    const edit = {
+      models: [`${long}!`, "large"],
+      granted: 9e15,
+      expiresAt: 4e9,
+      paused: true,
+      metadata: { group: "red" },
+    };
+    expect((await ask("PATCH", "/keys/team", edit, { confirm: "true" })).status).toBe(200);
+    expect(await latest()).toMatchObject({
+      changes: { ...edit, models: ["…", "large"] },
+      former: { models: ["…", "small"], granted: null, expiresAt: 0, paused: false, metadata: { group: "blue" } },
+    });
+    const tag = (await ask("GET", "/keys/team")).headers.get("etag") ?? "";
+    const again = { models: [`${long}?`, "large"], paused: true, name: "Team" };
+    expect((await ask("PATCH", "/keys/team", again, { "if-match": tag })).status).toBe(200);
+    const { changes, former } = await latest();
+    expect(changes).toEqual({ models: ["…", "large"], name: "Team" });
+    expect(former).toEqual({ models: ["…", "large"], name: "team" });
+    // The fields of this key are longer than 64 KiB together.
+    expect((await ask("PATCH", "/keys/team", { metadata })).status).toBe(200);
+    const { changes: cut = {} } = await latest();
+    expect(Object.keys(cut["metadata"] as object).toSorted()).toEqual(Object.keys(metadata).toSorted());
+    expect(cut).toMatchObject({ metadata: { group: "red" } });
+    await ask("PATCH", "/keys/team", { metadata: { group: "green" } });
+    expect((await latest()).former).toEqual({ metadata: { group: "red" } });
+    await ask("POST", "/keys/team/lower", { units: 5 });
+    expect((await latest()).former).toEqual({ granted: 9e15 });
+  });
+
+  it("has the beginnings of long targets and reasons", async () => {
+    const ask = asking();
+    const long = "x".repeat(60_000);
+    const { apiKey } = (await ask("POST", "/keys", { id: "team" })).body as { apiKey: string };
+    await ask("POST", "/keys", { id: long });
+    await ask("POST", "/keys", {
+      budget: `${"x ".repeat(440)}${apiKey}${"x".repeat(9_000)} ${apiKey} ${long}`.slice(0, 60_000),
+    });
+    await ask("POST", `/keys/${long.slice(0, 9_000)}/grant`, { units: 1 });
+    const { data } = (await ask("GET", "/audit")).body as unknown as { data: AuditRecord[] };
+    for (const { target = "", reason = "" } of data)
+      expect([target.length <= 201, reason.length <= 1_001]).toEqual([true, true]);
+    expect(data[0]).toMatchObject({
+      target: `${"x".repeat(200)}…`,
+      reason: expect.stringMatching(/^There is no API key of the id x+…$/),
+    });
+    expect(JSON.stringify(data)).not.toContain(apiKey.slice(3));
+  });
+
+  it("in memory has room for a limited length, with the ends of changes", async () => {
+    const audit = memoryAuditLog();
+    const reason = "x".repeat(1024 * 1024);
+    for (let at = 0; at < 40; at++) {
+      await audit.begin({ id: String(at), at, user: "ann", action: "keys.grant" });
+      await audit.end(String(at), { state: "refused", reason });
+    }
+    const left = await audit.list({ limit: 99 });
+    expect(left.length).toBeLessThan(17);
+    expect(left[0]).toMatchObject({ id: "39", reason });
+  });
+
+  it("in memory forgets changes that changed nothing before others", async () => {
+    const ask = asking({ audit: memoryAuditLog({ maxRecords: 4 }) });
+    await ask("POST", "/keys", { id: "team" });
+    await ask("POST", "/keys/team/revoke");
+    for (let at = 0; at < 5; at++) {
+      expect((await ask("POST", "/secrets/remove", { apiKey: "sk-of-nobody" })).body).toMatchObject({ removed: false });
+      expect((await ask("POST", "/keys/team/revoke")).body).toHaveProperty("note");
+    }
+    const { data } = (await ask("GET", "/audit")).body as unknown as { data: AuditRecord[] };
+    expect(data.map(({ action }) => action)).toEqual([
+      "secrets.remove",
+      "secrets.remove",
+      "keys.revoke",
+      "keys.create",
+    ]);
+  });
+
   it("in memory forgets refused changes before others", async () => {
     const audit = memoryAuditLog({ maxRecords: 3 });
     const note = async (id: string, state: "done" | "refused") => {
-      await audit.begin({ id, at: 0, user: "ann", action: "keys.grant" });
+      await audit.begin({ id, at: 0, user: "ann", action: "keys.grant", target: "team" });
       await audit.end(id, { state });
     };
     await note("made", "done");

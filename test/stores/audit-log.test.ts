@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AuditLog, AuditPage } from "../../src/ports/audit-log.ts";
 import { memoryAuditLog } from "../../src/stores/memory-audit.ts";
+import { notedCurrency } from "../../src/stores/noted-currency.ts";
 import { sqlAuditLog } from "../../src/stores/sql/index.ts";
 import { databases } from "./sql/databases.ts";
 
@@ -89,6 +90,33 @@ describe.each(LOGS)("the log of changes in $name", ({ name, open }) => {
     [{ limit: 1, who: "ann" }, "list: who does not exist"],
   ])("refuses %j", async (page, message) => {
     await expect(log.list(page as AuditPage)).rejects.toThrow(message);
+  });
+
+  it("finds the amounts that commands noted with a currency, behind any number of other changes", async () => {
+    const own = await open();
+    const note = async (id: string, user: string, changes: object) =>
+      own.log.begin({ id, at: 1, user, action: "keys.create", changes: { ...changes } });
+    await note("1", "ann (command line)", { granted: 5, currency: "EUR" });
+    await note("2", "ann (command line)", { name: "x" });
+    await note("3", "ann", { metadata: { currency: "USD" } });
+    await note("4", "ann (command line)", { name: '"currency":"USD"' });
+    expect((await own.log.list({ limit: 1, hasCurrency: true })).map(({ id }) => id)).toEqual(["1"]);
+    expect((await own.log.list({ limit: 9, hasCurrency: false })).length).toBe(4);
+    await Promise.all(Array.from({ length: 1_000 }, (_, at) => note(`of-${at}`, "ann", { granted: 5 })));
+    await own.log.end("1", { state: "done" });
+    expect(await notedCurrency(own.log)).toBe("EUR");
+    await own.remove();
+  });
+
+  it("keeps every field of a change, and every former value, of any length", async () => {
+    const own = await open();
+    const long = "字".repeat(30_000);
+    const fields = { models: [long, "small"], name: "A", metadata: { a: long, b: "c" } };
+    await own.log.begin({ id: "long", at: 1, user: "ann", action: "keys.update", changes: fields, former: fields });
+    const [found] = await own.log.list({ limit: 1 });
+    const kept = name === "memory" ? fields : { ...fields, models: ["…", "small"], metadata: { a: "…", b: "c" } };
+    expect(found).toMatchObject({ changes: kept, former: kept });
+    await own.remove();
   });
 
   it("keeps all changes that begin and end at the same time, and refuses none of them for a wrong one", async () => {

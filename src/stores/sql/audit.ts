@@ -9,6 +9,7 @@ import {
   type AuditOutcome,
   type AuditRecord,
   assertAuditPage,
+  shortened,
 } from "../../ports/audit-log.ts";
 import { grouped, MOST_AT_ONCE } from "../grouped.ts";
 import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
@@ -50,7 +51,7 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
     end: (id, outcome) => end({ id, outcome }),
     async list(page) {
       assertAuditPage(page);
-      const { before, limit, since, until } = page;
+      const { before, limit, since, until, hasCurrency = false } = page;
       // Reads the log from its newest row, or from that of the page before, until the page is full: all pages together read each row once.
       let query = db.selectFrom("audit").selectAll().orderBy("seq", "desc").limit(limit);
       if (since !== undefined) query = query.where("at", ">=", since);
@@ -62,6 +63,13 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
       ] as const)
         if (text !== undefined) query = query.where(is(column, storable(text)));
       if (page.target !== undefined) query = query.where(mayBe(storable(page.target)));
+      if (hasCurrency) {
+        const last = db.selectFrom("audit").select(({ fn }) => fn.max("seq").as("last"));
+        query = query
+          .where("seq", ">", sql<number>`${last} - ${MOST_LOOKED_AT}`)
+          .where("user_name", "like", "%(command line)")
+          .where("changes", "like", '%"currency":"%');
+      }
       if (before !== undefined) {
         const older = db.selectFrom("audit").select("seq").where("id", "=", storable(before));
         query = query.where("seq", "<", older);
@@ -90,8 +98,8 @@ const endOf = ({ state, target, reason }: AuditOutcome): Updateable<AuditTable> 
 
 /** The most bytes of a text in MySQL. */
 const MOST_BYTES = 65_535;
-/** The most bytes of the JSON of a field, in a change that has no room. */
-const MOST_FIELD_BYTES = 1_000;
+/** The most changes among which a search looks that no index helps. */
+const MOST_LOOKED_AT = 100_000;
 
 /** Returns a text that every database stores, without the end that MySQL has no room for. */
 function storable(text: string): string {
@@ -99,25 +107,14 @@ function storable(text: string): string {
   return whole.slice(0, new TextEncoder().encodeInto(whole, new Uint8Array(MOST_BYTES)).read);
 }
 
-const hasRoom = (text: string, bytes: number = MOST_BYTES): boolean => new TextEncoder().encode(text).length <= bytes;
-
 type ChangedFields = NonNullable<AuditRecord["changes"]>;
 
-/**
- * Writes the fields of a change as JSON: an object, or a list of the fields and their former values. A change whose former values have no
- * room is kept without them, and a change that has no room itself is kept without its long fields.
- */
+/** Writes the fields of a change as JSON: an object, or a list of the fields and their former values. Long values that have no room are "…". */
 function writtenFields(changes: ChangedFields | undefined, former: ChangedFields | undefined): string | null {
   if (changes === undefined) return null;
-  const both = former && JSON.stringify([changes, former]);
-  if (both !== undefined && hasRoom(both)) return both;
-  const written = JSON.stringify(changes);
-  if (hasRoom(written)) return written;
-  const short = Object.entries(changes).map(([name, value]) => [
-    name,
-    hasRoom(JSON.stringify(value), MOST_FIELD_BYTES) ? value : "…",
-  ]);
-  return JSON.stringify(Object.fromEntries(short));
+  if (former === undefined) return JSON.stringify(shortened(changes, MOST_BYTES));
+  const most = (MOST_BYTES - "[,]".length) / 2;
+  return JSON.stringify([shortened(changes, most), shortened(former, most)]);
 }
 
 /** Reads what `writtenFields` has written. The casts are safe for that reason. */

@@ -371,8 +371,8 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
   ])("tells of calls in %s where amounts were given in another currency", async (currency, words) => {
     const own = await database.place();
     const audit = sqlAuditLog(own.options);
-    const noted = { id: "noted", at: DECEMBER, user: "anna", action: "budgets.create", changes: { currency: "USD" } };
-    await audit.begin(noted);
+    const noted = { id: "noted", at: DECEMBER, user: "anna (command line)", action: "budgets.create" };
+    await audit.begin({ ...noted, changes: { amount: 5, currency: "USD" } });
     await audit.end("noted", { state: "done" });
     const told: unknown[] = [];
     const log = sqlCallLog({ ...own.options, onError: (error) => void told.push(error) });
