@@ -573,7 +573,7 @@ const named = (id: string): string => (id.length > 190 ? `${id.slice(0, 190)}…
 
 /** Returns what a caller can do where nothing is kept. Some clients name earlier items by their ids unless they store nothing. */
 const advice = (kept: KeptDocuments | undefined): string =>
-  kept ? "" : ' This service keeps no responses: send the whole input, with "store": false.';
+  kept ? "" : ' Nothing is kept here: send the whole input, with "store": false.';
 
 /** The error for a response that the key does not have, in the words of the official service. */
 export const noResponse = (id: string, field?: string, more = ""): GatewayError =>
