@@ -39,7 +39,7 @@ describe.each(databases.filter(({ available }) => available))("The log of change
     await expect(one.list({ limit: 0 })).rejects.toThrow("list: limit must");
   });
 
-  it("keeps the former values of an edit, unless they have no room beside the fields", async () => {
+  it("keeps the former values of an edit, and marks those that have no room beside the fields", async () => {
     const log = sqlAuditLog(place.options);
     const [small, large] = [{ name: "\0 ü 🌧" }, { name: "ü".repeat(20_000) }];
     for (const [id, changes, former] of [
@@ -52,19 +52,20 @@ describe.each(databases.filter(({ available }) => available))("The log of change
     const kept = (await log.list({ limit: 4 })).map(({ id, changes, former }) => [id, changes, former]);
     expect(kept).toEqual([
       ["none", undefined, undefined],
-      ["large", large, undefined],
+      ["large", { name: "…" }, { name: "…" }],
       ["list", { models: ["a"] }, { models: null }],
       ["small", small, { name: null }],
     ]);
   });
 
-  it("keeps changes with longer texts than a column takes, without their ends and long fields", async () => {
+  it("keeps changes with longer texts than a column takes, without their ends, and marks long parts of fields", async () => {
     const log = sqlAuditLog(place.options);
     const [long, most] = ["🌧".repeat(20_000), "🌧".repeat(16_383)];
     const changes = { id: "long", models: [long], paused: false };
     await log.begin({ id: "long", at: 0, user: long, action: "keys.update", target: long, changes, former: changes });
     await log.end("long", { state: "refused", reason: long });
-    const kept = { user: most, target: most, changes: { ...changes, models: "…" }, reason: most };
+    const fields = { ...changes, models: ["…"] };
+    const kept = { user: most, target: most, changes: fields, former: fields, reason: most };
     expect(await log.list({ limit: 10, user: long, target: long })).toEqual([
       { id: "long", at: 0, action: "keys.update", state: "refused", ...kept },
     ]);
