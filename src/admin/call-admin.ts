@@ -620,7 +620,7 @@ export function nextSteps(call: RecordedCall, currency?: string, now: CallNow = 
 
 /** Says what helps against the error of a call. `nextSteps` adds what its attempts tell. */
 function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow): readonly NextStep[] {
-  const { errorCode, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
+  const { errorCode, errorField, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
   const inLog = `look for ${oneLine(requestId)} in the log of the gateway, which has`;
   const answerInLog = isUnasked(call) ? [] : [`For the words of the upstream, ${inLog} its answer.`];
   const ofKey = (verb: "keys resume" | "keys update", rest: string): NextStep => ({
@@ -707,10 +707,32 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return inWords(`${REMEDIES.backend_refused}: ${inLog} its answer.`);
     default:
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
-        ? inWords("The caller must change the request.", ...answerInLog)
+        ? inWords(
+            errorField === undefined
+              ? "The caller must change the request."
+              : `The caller must correct the field ${oneLine(errorField)}.`,
+            ...vendorOption(call),
+            ...answerInLog,
+          )
         : [];
   }
 }
+
+/** The errors of the messages format that Anthropic's own service does not have, each with the option that accepts such values. */
+const STRICTER: Readonly<Record<string, RegExp>> = {
+  'ranges: "vendor"':
+    /^(?:max_tokens: must be an integer of at least 2$|top_p: must be (?:greater|less) than |top_k: must be an integer of at least 1$|tools\.\d+\.name: must be at most 64 |thinking\.budget_tokens: must be less than max_tokens )/,
+  'imageSources: "vendor"': /^[\w.]+\.source\.type: must be "base64"/,
+};
+
+/** Names the host's option for values that Anthropic's own service accepts and this gateway refuses by default. */
+const vendorOption = ({ format, errorMessage = "" }: RecordedCall): readonly string[] =>
+  Object.entries(STRICTER)
+    .filter(([, error]) => format === "messages" && error.test(errorMessage))
+    .map(
+      ([option]) =>
+        `Anthropic accepts more here. So does this gateway with createGateway({ messages: { ${option} } }).`,
+    );
 
 /** Says what a call was waiting for when its client left: an upstream that had failed is asked again after a pause. */
 function waitSteps({ attempts }: RecordedCall): readonly NextStep[] {

@@ -314,6 +314,45 @@ describe("why", () => {
     expect(covered?.reasons.join()).not.toContain("lowered");
   });
 
+  it("names the wrong field, and the option for a value that Anthropic accepts", async () => {
+    const stores = await openStores("sqlite::memory:");
+    const onCall = stores.recorder();
+    const gateway = createGateway({ backend: speaking, ...stores.ports, onCall });
+    await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted: 100_000 });
+    const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] });
+    const [ranges, sources] = ["ranges", "imageSources"].map(
+      (option) =>
+        `Anthropic accepts more here. So does this gateway with createGateway({ messages: { ${option}: "vendor" } }).`,
+    );
+    const source = "messages.0.content.0.source.type";
+    for (const [field, body, ...option] of [
+      ["max_tokens", { max_tokens: 1 }, ranges],
+      ["top_p", { top_p: 1 }, ranges],
+      ["top_p", { top_p: 0 }, ranges],
+      ["top_k", { top_k: -1 }, ranges],
+      ["tools.0.name", { tools: [{ name: "x".repeat(65), input_schema: {} }] }, ranges],
+      ["thinking.budget_tokens", { max_tokens: 2_000, thinking: { type: "enabled", budget_tokens: 2_000 } }, ranges],
+      [source, image({ type: "url", url: "https://example.com/a.png" }), sources],
+      [source, image({ type: "file", file_id: "f" }), sources],
+      ["temperature", { temperature: 2 }],
+      ["max_tokens", { max_tokens: "many" }],
+    ] as const) {
+      const answer = await gateway.fetch(
+        new Request("http://host/v1/messages", {
+          method: "POST",
+          headers: { "x-api-key": "sk-anna", "anthropic-version": "2023-06-01", "content-type": "application/json" },
+          body: JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }], ...body }),
+        }),
+      );
+      expect(answer.status).toBe(400);
+      await onCall.flush();
+      const reason = await callAdmin(stores.calls).why(answer.headers.get("request-id") ?? "");
+      expect(sentencesOf(reason)).toEqual([`The caller must correct the field ${field}.`, ...option]);
+    }
+    await gateway.close();
+    await stores.close();
+  });
+
   it("names the same command whether the cost of the refused call was known or not", async () => {
     const call = (await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 1))?.call;
     if (!call) throw new Error("The call is not recorded.");
