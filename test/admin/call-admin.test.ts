@@ -298,6 +298,8 @@ async function reasonsOfLeaving(backend: (client: AbortController) => ModelBacke
 const sentencesOf = (reason: Awaited<ReturnType<typeof reasonsOf>>): string[] =>
   (reason?.next ?? []).map(({ sentence }) => sentence.replaceAll(reason?.call.requestId ?? "", "ID"));
 
+const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] });
+
 describe("why", () => {
   it("tells that the output limit was lowered to what the quota pays for", async () => {
     const reason = await reasonsOf(speaking, { max_tokens: 1_000 }, undefined, 500);
@@ -319,7 +321,6 @@ describe("why", () => {
     const onCall = stores.recorder();
     const gateway = createGateway({ backend: speaking, ...stores.ports, onCall });
     await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted: 100_000 });
-    const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] });
     const [ranges, sources] = ["ranges", "imageSources"].map(
       (option) =>
         `Anthropic accepts more here. So does this gateway with createGateway({ messages: { ${option}: "vendor" } }).`,
