@@ -55,11 +55,14 @@ export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Prom
   return key;
 }
 
-/** Says that there is no such key. Some callers put a scheme before the key where their client adds the scheme itself. */
+/**
+ * Says that there is no such key. Some callers put a scheme before the key where their client adds the scheme itself, or paste the key with
+ * the quotes of a configuration.
+ */
 function invalidKey(credential: string): string {
   const [, scheme] = /^["']?(bearer|basic|token|apikey)[\s:]/i.exec(credential) ?? [];
-  const hint = scheme === undefined ? "" : ` It begins with the word ${scheme}: give the key alone.`;
-  return `The API key is not valid.${hint}`;
+  const surplus = scheme === undefined ? /^["'“‘`]/.test(credential) && "a quotation mark" : `the word ${scheme}`;
+  return `The API key is not valid.${surplus === false ? "" : ` It begins with ${surplus}: give the key alone.`}`;
 }
 
 /** Reads a field of a row. Returns undefined for a value that has no meaning in this field. */

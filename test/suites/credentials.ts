@@ -72,6 +72,16 @@ export function credentialsSuite(mount: Mount, driver: Driver): void {
       }
     });
 
+    it("says that a key begins with a quotation mark", async () => {
+      for (const mark of ['"', "'", "`"]) {
+        for (const headers of [driver.credential(mark + KEY + mark), bearer(`Bearer ${mark}${KEY}${mark}`)]) {
+          const text = await (await ask(stage(), driver, form, { headers })).text();
+          expect(text).toContain("The API key is not valid. It begins with a quotation mark: give the key alone.");
+          expect(text).not.toContain(BARE);
+        }
+      }
+    });
+
     it("goes before the body: a stranger learns nothing of the rules", async () => {
       const response = await ask(stage(), driver, form, { headers: none }, { body: "{}" });
       expect(await driver.refusalOf(response)).toEqual(driver.refusal("missing_api_key"));
