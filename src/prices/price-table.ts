@@ -13,6 +13,7 @@ import {
   listOf,
   mapOf,
   type NumberRule,
+  quoted,
   type Shapes,
   unknownName,
 } from "../options.ts";
@@ -151,7 +152,12 @@ const LONGER = { optional: listOf(rowOf<LongerRates>({ ...RATE_SHAPES, above: TO
 const ROW_SHAPES: Shapes<ModelPrice> = {
   ...RATE_SHAPES,
   per: { optional: PER },
-  unit: "string?",
+  unit: {
+    optional: (path, unit) => {
+      if (typeof unit !== "string" || (unit !== "unit" && currencyCode(unit) === undefined))
+        throw new TypeError(`${path} must be a code of three letters, such as usd, or unit, not ${quoted(unit)}`);
+    },
+  },
   longer: LONGER,
   tiers: { optional: mapOf(rowOf<TierRates>({ ...RATE_SHAPES, longer: LONGER })) },
   factors: { optional: mapOf("amount") },
@@ -177,7 +183,7 @@ const MAX_MISSED = 100;
  * before the backend is asked; `onFailure` is told of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
- * @throws TypeError if a row has no prices, or prices of tokens without `output` or `input`, or if units differ; RangeError if a price is not a
+ * @throws TypeError if a row has no prices, or prices of tokens without `output` or `input`, or if units differ or are no code of a currency; RangeError if a price is not a
  * number from 0 up or has too many digits, or if a longer call would cost less.
  */
 export function priceTable(rows: PriceRows): TablePrices {
@@ -221,10 +227,7 @@ class Table {
         'priceTable: has no prices, so that every call would be refused. Give a price for each model, or one for all: { "*": { input: 3, output: 15 } }.',
       );
     for (const [name, price] of entries) assertRow<ModelPrice>(`The price of "${name}"`, price, ROW_SHAPES);
-    const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
-    if (units.size > 1) throw new TypeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
-    const [unit = ""] = units;
-    this.currency = currencyCode(unit);
+    this.currency = currencyOf(entries);
     const scale = new Scale(entries);
     const bySize = entries.toSorted(
       ([one], [other]) => other.replaceAll("*", "").length - one.replaceAll("*", "").length,
@@ -278,6 +281,18 @@ class Table {
     this.#remembered.set(model, row);
     return row;
   }
+}
+
+/** Returns the currency of all rows; undefined for quota units. Throws a TypeError for rows that differ. */
+function currencyOf(entries: readonly (readonly [string, ModelPrice])[]): string | undefined {
+  const [[first, unit] = ["", "usd"], ...others] = entries.map(([name, price]) => [name, price.unit ?? "usd"] as const);
+  const currency = currencyCode(unit);
+  for (const [name, other] of others)
+    if (currencyCode(other) !== currency)
+      throw new TypeError(
+        `priceTable: all rows must have the same unit, but "${first}" has ${unit} and "${name}" has ${other}.`,
+      );
+  return currency;
 }
 
 /** Returns a test for names that match a pattern. Each part is looked for once, from left to right, so that no name takes long. */

@@ -259,7 +259,12 @@ describe("a table is refused", () => {
     [
       "in two units",
       { a: { input: 1, output: 0 }, b: { input: 1, output: 0, unit: "eur" } },
-      "All prices must have one unit, not usd and eur",
+      'priceTable: all rows must have the same unit, but "a" has usd and "b" has eur.',
+    ],
+    [
+      "in a unit that is no currency",
+      { m: { input: 1, output: 0, unit: "xyz1" } },
+      'The price of "m": unit must be a code of three letters, such as usd, or unit, not "xyz1"',
     ],
     ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, "ouput does not exist; did you mean output?"],
     ...(
