@@ -3,7 +3,7 @@
 import type { Mountable, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { connect, FETCH_SHAPES, FetchMount, ServerMount } from "./fetch-mount.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 
 assertNodeVersion();
 
@@ -35,9 +35,8 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
   gateway: Mountable<Context>,
   options: BunMountOptions<Server, Context> = {},
 ): BunHandler<Server> {
-  assertMount("toBunHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback, context } = options;
-  const routes = gateway.at(prefix);
+  const routes = mountedRoutes("toBunHandler", gateway, options, FETCH_SHAPES);
+  const { fallback, context } = options;
   return (request, server) => {
     const address = server.requestIP?.(request)?.address;
     const contextOf = (): Context | undefined => context?.(request, server);

@@ -3,7 +3,7 @@
 import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { connect, FETCH_SHAPES, FetchMount, ServerMount } from "./fetch-mount.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 import { attach, type WebSocketLike } from "./web-socket.ts";
 
 assertNodeVersion();
@@ -28,9 +28,8 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
   gateway: Mountable<Context>,
   options: DenoMountOptions<Info, Context> = {},
 ): DenoHandler<Info> {
-  assertMount("toDenoHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback, context } = options;
-  const routes = gateway.at(prefix);
+  const routes = mountedRoutes("toDenoHandler", gateway, options, FETCH_SHAPES);
+  const { fallback, context } = options;
   return (request, info) => {
     // Deno makes the address of the header and the path: with a part of a path in the header, a proxy before it has seen another path.
     if (/[/?#@\\]/.test(request.headers.get("host") ?? "")) return new Response(null, { status: 400 });

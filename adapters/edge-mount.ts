@@ -2,7 +2,7 @@
 
 import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
 import { connect, FETCH_SHAPES, FetchMount } from "./fetch-mount.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 import { attach, type WebSocketLike } from "./web-socket.ts";
 
 /** The part of the runtime's context, the last argument of a handler, that this adapter uses. */
@@ -37,9 +37,8 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
   gateway: Mountable<Context>,
   options: EdgeMountOptions<Platform, Context> = {},
 ): EdgeHandler<Platform> {
-  assertMount("toEdgeHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback, context } = options;
-  const routes = gateway.at(prefix);
+  const routes = mountedRoutes("toEdgeHandler", gateway, options, FETCH_SHAPES);
+  const { fallback, context } = options;
   return (request, ...platform) => {
     const runtime = platform.at(-1) as EdgeContext | undefined;
     const address = request.headers.get("cf-connecting-ip") ?? undefined;

@@ -5,7 +5,7 @@ import process from "node:process";
 import type { Mountable } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { aboveVersion } from "../src/options.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 import { NODE_SHAPES } from "./node-mount.ts";
 import { type NodeHandlerOptions, toNodeHandler } from "./node.ts";
 
@@ -24,7 +24,8 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
   gateway: Mountable<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
 ): ExpressHandler => {
-  assertMount("toExpressHandler", gateway, options, NODE_SHAPES);
+  // Names this function in the errors.
+  mountedRoutes("toExpressHandler", gateway, options, NODE_SHAPES);
   const handler = toNodeHandler(gateway, options);
   const prefix = options.prefix?.replace(/\/+$/, "");
   const roots = gateway.endpoints.map(({ path }) => path.replace("**", ""));

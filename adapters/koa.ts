@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 import {
   drain,
   dropIdle,
@@ -65,9 +65,8 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
   gateway: Mountable<Context>,
   options: KoaMiddlewareOptions<Context, Ctx> = {},
 ): KoaMiddleware {
-  assertMount("toKoaMiddleware", gateway, options, NODE_SHAPES);
-  const { prefix = "", patienceMs = PATIENCE_MS, context: contextOf } = options;
-  const routes = gateway.at(prefix);
+  const routes = mountedRoutes("toKoaMiddleware", gateway, options, NODE_SHAPES);
+  const { patienceMs = PATIENCE_MS, context: contextOf } = options;
   return async (context, next) => {
     const { req, res } = context;
     // Koa's body parsers store the parsed body on Koa's request; the gateway reads it from Node's request.

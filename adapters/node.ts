@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Answer, Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 import {
   drain,
   dropIdle,
@@ -46,9 +46,8 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
   gateway: Mountable<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
 ): NodeHandler {
-  assertMount("toNodeHandler", gateway, options, NODE_SHAPES);
-  const { prefix = "", patienceMs = PATIENCE_MS, context } = options;
-  const routes = gateway.at(prefix);
+  const routes = mountedRoutes("toNodeHandler", gateway, options, NODE_SHAPES);
+  const { patienceMs = PATIENCE_MS, context } = options;
   // The host knows the type of its requests.
   const contextOf = context as ((req: IncomingMessage) => Context) | undefined;
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {

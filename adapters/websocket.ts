@@ -7,7 +7,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import type { Answer, Mountable, Mounted, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { wrongAddress } from "../src/wrong-address.ts";
-import { assertMount } from "./mount.ts";
+import { mountedRoutes } from "./mount.ts";
 import { requestOf, send } from "./node-mount.ts";
 
 assertNodeVersion();
@@ -40,9 +40,8 @@ export function toUpgradeHandler<Context = unknown>(
   gateway: Mountable<Context>,
   options: UpgradeHandlerOptions<Context> = {},
 ): UpgradeHandler {
-  assertMount("toUpgradeHandler", gateway, options, { prefix: "string?", context: "function?" });
+  const routes = mountedRoutes("toUpgradeHandler", gateway, options, { prefix: "string?", context: "function?" });
   const { prefix = "", context } = options;
-  const routes = gateway.at(prefix);
   const peers = new Peers();
   return function (req, stream, head) {
     const socket = stream as Socket;

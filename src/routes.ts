@@ -271,10 +271,12 @@ const PLAIN_PATH = /^\/[^*:(){}\\]*$/;
 /** Returns a prefix without a slash at its end; empty for the root. Throws a TypeError for a prefix that is not a plain path. */
 export function plainPrefix(prefix: string): string {
   const isPlain = PLAIN_PATH.test(prefix) && URL.parse(prefix, "http://host")?.pathname === prefix;
-  if (prefix !== "" && !isPlain)
+  if (prefix !== "" && !isPlain) {
+    const question = /^[\w-]+(?:\/[\w-]+)*\/*$/.test(prefix) ? `. Did you mean "/${prefix.replace(/\/+$/, "")}"?` : "";
     throw new TypeError(
-      `${JSON.stringify(prefix)} is no prefix: it must be a path as browsers send it, such as "/ai", and hold none of * : ? # ( ) { } \\`,
+      `${JSON.stringify(prefix)} is no prefix: it must be a path as browsers send it, such as "/ai", and hold none of * : ? # ( ) { } \\${question}`,
     );
+  }
   return prefix.replace(/\/+$/, "");
 }
 

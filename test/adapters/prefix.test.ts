@@ -11,6 +11,7 @@ import { toEdgeHandler } from "../../adapters/edge.ts";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 
 const backend = {
@@ -21,6 +22,24 @@ const backend = {
 const gateway = createGateway({ backend, quotas: memoryQuotaStore([]) });
 
 describe("a prefix", () => {
+  it.each(["ai", "ai/", "team-a/ai"])("%s is refused with the path that was probably meant", (prefix) => {
+    const message = `Did you mean "/${prefix.replace(/\/$/, "")}"?`;
+    expect(() => gateway.at(prefix)).toThrow(message);
+    expect(() => toNodeHandler(gateway, { prefix })).toThrow(message);
+  });
+
+  it.each<[name: string, mount: (prefix: string) => unknown]>([
+    ["toBunHandler", (prefix) => toBunHandler(gateway, { prefix })],
+    ["toDenoHandler", (prefix) => toDenoHandler(gateway, { prefix })],
+    ["toEdgeHandler", (prefix) => toEdgeHandler(gateway, { prefix })],
+    ["toExpressHandler", (prefix) => toExpressHandler(gateway, { prefix })],
+    ["toKoaMiddleware", (prefix) => toKoaMiddleware(gateway, { prefix })],
+    ["toNodeHandler", (prefix) => toNodeHandler(gateway, { prefix })],
+    ["toUpgradeHandler", (prefix) => toUpgradeHandler(gateway, { prefix })],
+  ])("is refused by %s in its own name", (name, mount) => {
+    expect(() => mount("ai")).toThrow(new RegExp(`^${name}: "ai" is no prefix`));
+  });
+
   it.each([
     "ai",
     "ai/",
