@@ -61,7 +61,9 @@ export function noteRest(
 ): void {
   if (lastId === undefined || count < limit) return;
   const more = limit < MOST_LISTED ? `, or --limit ${MOST_LISTED}` : "";
-  warn?.(`The first ${limit} are shown. More may follow: add --after ${oneLine(lastId)}${more}.`);
+  warn?.(
+    `The first ${limit === 1 ? "one is" : `${limit} are`} shown. More may follow: add --after ${oneLine(lastId)}${more}.`,
+  );
 }
 
 /** Reads in which form the rows are printed. A spreadsheet reads CSV. */

@@ -29,7 +29,7 @@ export function unitsOf(
   read: typeof readUnits = readUnits,
 ): number {
   try {
-    return read(name, text, currency, " and add --currency usd");
+    return read(name, text, currency, (code) => ` and add --currency ${code}`);
   } catch (error) {
     throw error instanceof RangeError ? new UsageError(error.message) : error;
   }

@@ -1132,6 +1132,8 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
       runCommand(["keys", "list", ...args, ...where], { ...terminal, warn: (note) => void notes.push(note) });
     await list("--limit", "2");
     expect(notes).toEqual(["The first 2 are shown. More may follow: add --after b, or --limit 1000."]);
+    await list("--limit", "1");
+    expect(notes.pop()).toBe("The first one is shown. More may follow: add --after a, or --limit 1000.");
     await list("--limit", "2", "--after", "b");
     await list();
     expect(notes.length).toBe(1);
@@ -1435,6 +1437,8 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     [["keys", "create", "--granted", "many"], /--granted must be an integer/],
     [["keys", "create", "--granted", "9007199254740992"], /--granted must be an integer from 0 to 9007199254740991/],
     [["keys", "grant", "team", "9007199254740992"], /AMOUNT must be an integer from 0 to 9007199254740991/],
+    [["keys", "grant", "team", "3eur"], /AMOUNT must be .*, not 3eur\. Write 3 and add --currency eur\./],
+    [["keys", "create", "--granted", "3eur"], /--granted must be .*, not 3eur\. Write 3 and add --currency eur\./],
     [["keys", "grant", "team", "99999999999999999999"], /AMOUNT must be an integer from 0 to/],
     [["keys", "list", "--limit", "0"], /--limit must be an integer from 1 to 1000, not 0/],
     [["keys", "list", "--limit", "5000"], /--limit must be an integer from 1 to 1000, not 5000/],
@@ -3571,6 +3575,21 @@ describe("polygate budgets", () => {
     [
       ["--amount", "5.5"],
       "--amount must be a whole number of units, not 5.5. With prices in a currency, a unit is a millionth of it: write 5500000, or write 5.5 and add --currency usd.",
+    ],
+    ...["300usd", "300 USD", "usd300"].map(
+      (amount) =>
+        [
+          ["--amount", amount],
+          `--amount must be an integer from 0 to 9007199254740991, not ${amount}. Write 300 and add --currency usd.`,
+        ] as const,
+    ),
+    [
+      ["--amount", "2.5eur", "--currency", "eur"],
+      "--amount must be an amount of EUR such as 12.5, with at most 6 digits after the point, not 2.5eur. Write 2.5.",
+    ],
+    [
+      ["--amount", "2.5usd", "--currency", "eur"],
+      "--amount must be an amount of EUR such as 12.5, with at most 6 digits after the point, not 2.5usd.",
     ],
     [["--amount", "$5"], "--amount must be an integer from 0 to 9007199254740991, not $5."],
     [
