@@ -345,16 +345,18 @@ function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["r
 /** The codes whose own sentence says all that the caller was told. */
 const TELLS_ALL = /_api_key$|^model_not_/;
 
-/** The outcomes whose words a list has in a column of its own, as it has the charge. */
+/** The outcomes whose words a column of its own has, as it has the charge of a list. */
 const IN_COLUMN: ReadonlySet<string> = new Set(["refused", "failed", "completed"]);
 
-/** Returns the sentences about a call. A list leaves out what its columns say, too, and of a limit that has refused the call, all but its own. */
+/**
+ * Returns the sentences about a call, without those that the columns have, too, and of a limit that has refused the call, its own alone. A
+ * list also leaves out the field, which its Next column names.
+ */
 function shownReasons({ reasons, refusedBy, outcome, errorCode }: Call): readonly string[] {
-  if (found.value !== "") return reasons;
   const isTold = !refusedBy && !TELLS_ALL.test(errorCode ?? "");
   const own = reasons
     .slice(refusedBy ? 2 : IN_COLUMN.has(outcome) ? 1 : 0)
-    .filter((text) => !/^The (?:field is|ledger has charged) /.test(text) && (isTold || !text.startsWith(TOLD)));
+    .filter((text) => !(found.value === "" && text.startsWith("The field is ")) && (isTold || !text.startsWith(TOLD)));
   return own.length > 0 ? own : ["–"];
 }
 
@@ -433,6 +435,18 @@ function ShortNext({ call: { requestId, next: steps, errorCode } }: { call: Call
   >`;
 }
 
+/** Shows the error of the caller of a single call where the other sentences say the same, with times and amounts of their own. */
+function Told({ call: { reasons }, shown }: { call: Call; shown: readonly string[] }): View {
+  const told = reasons.find((text) => text.startsWith(TOLD) && !shown.includes(text));
+  if (found.value === "" || told === undefined) return null;
+  return html`<li>
+    <details>
+      <summary>Show what the caller was told</summary>
+      <p>${told}</p>
+    </details>
+  </li>`;
+}
+
 const NEXT: Column<Calls> = {
   name: "Next",
   isWide: true,
@@ -495,10 +509,13 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Reasons",
       isWide: true,
-      cell: ([call]) =>
-        html`<ul class="reasons" role="list">
-          ${shownReasons(call).map((text) => html`<li><${Reason} text=${text} refusedBy=${call.refusedBy} /></li>`)}
-        </ul>`,
+      cell: ([call]) => {
+        const shown = shownReasons(call);
+        return html`<ul class="reasons" role="list">
+          ${shown.map((text) => html`<li><${Reason} text=${text} refusedBy=${call.refusedBy} /></li>`)}
+          <${Told} call=${call} shown=${shown} />
+        </ul>`;
+      },
     },
     ...(rows.some(([{ next: steps }]) => steps.length > 0) ? [NEXT] : []),
     // Refused calls are free.
