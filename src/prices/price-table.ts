@@ -155,7 +155,7 @@ const ROW_SHAPES: Shapes<ModelPrice> = {
   unit: {
     optional: (path, unit) => {
       if (typeof unit !== "string" || (unit !== "unit" && currencyCode(unit) === undefined))
-        throw new TypeError(`${path} must be a code of three letters, such as usd, or unit, not ${quoted(unit)}`);
+        throw new TypeError(`${path} must be "unit" or a code of three letters, such as "usd", not ${quoted(unit)}`);
     },
   },
   longer: LONGER,

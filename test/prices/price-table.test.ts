@@ -264,7 +264,7 @@ describe("a table is refused", () => {
     [
       "in a unit that is no currency",
       { m: { input: 1, output: 0, unit: "xyz1" } },
-      'The price of "m": unit must be a code of three letters, such as usd, or unit, not "xyz1"',
+      'The price of "m": unit must be "unit" or a code of three letters, such as "usd", not "xyz1"',
     ],
     ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, "ouput does not exist; did you mean output?"],
     ...(
