@@ -653,6 +653,7 @@ describe("the search", () => {
     ["how many requests per second", "busy-keys/"],
     ["license", "getting-started/"],
     ["open source", "getting-started/"],
+    ["max_tokens must be at least 2", "messages/options"],
   ])("answers %s among the first three", (question, section) => {
     const found = find(question).slice(0, 3);
     expect(found.map(({ page, heading }) => `${page}/${heading}`)).toContain(section);

@@ -21,11 +21,11 @@ import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../
 // The cast is safe: the body comes from `JSON.parse`, so every object in it is a JSON object.
 const jsonObject = object({}, "must be a JSON object") as v.GenericSchema as v.GenericSchema<JsonObject>;
 // Refuse integers that a JavaScript number cannot hold exactly: calculations with them would be wrong.
-const integer = (least: number) =>
+const integer = (least: number, words = `must be an integer of at least ${least}`) =>
   v.pipe(
     v.number(),
     v.integer(),
-    v.minValue(least, `must be an integer of at least ${least}`),
+    v.minValue(least, words),
     v.maxValue(Number.MAX_SAFE_INTEGER, `must be at most ${Number.MAX_SAFE_INTEGER}`),
   );
 const OUT_OF_RANGE = "must be between 0 and 1";
@@ -270,7 +270,8 @@ function body(rules: MessagesRules) {
   const CustomTool = customTool(rules.vendorRanges ? 128 : 64);
   return object({
     model: atMost(text, 256),
-    max_tokens: integer(rules.vendorRanges ? 1 : 2),
+    // Written out, so that the list of all messages has it.
+    max_tokens: rules.vendorRanges ? integer(1) : integer(2, "must be an integer of at least 2"),
     messages: v.pipe(array(Message), v.minLength(1, "must hold at least one message")),
     system: v.nullish(textOr(list(TextBlock))),
     metadata: v.nullish(object({ user_id: v.nullish(atMost(v.string(), 256)) })),
