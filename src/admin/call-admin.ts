@@ -2,7 +2,7 @@
 
 import { lackedModel, LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
-import { amountOf, currencyCode, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
+import { amountOf, currencyCode, mixedInWords, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt, UpstreamErrors } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
@@ -142,16 +142,38 @@ export function ofOtherCurrency({ requestId, at, currency, modelAsked }: Recorde
   return `The latest call is recorded in ${currency}, not ${given}: ${oneLine(requestId)}, at ${new Date(at).toISOString()}${model}.`;
 }
 
+/** Says that no charge of a report is in the currency that a user has given; undefined if some may be. */
+export function ofNoCharge(
+  { currency, otherCurrencies = [] }: UsageReport,
+  given: string | undefined,
+): string | undefined {
+  if (given === undefined || currency === undefined || currency === given || otherCurrencies.includes(given))
+    return undefined;
+  return `These calls are recorded in ${[currency, ...otherCurrencies.filter(Boolean)].join(" and ")}, not ${given}.`;
+}
+
 /**
- * Returns a report with the currency that a user names, for calls that were recorded without one.
+ * Returns a report in the currency that a user names: that of some of its charges, or of charges that were recorded without one. Charges in
+ * others, as all are if the user is wrong, are then in its `otherCurrencies`.
  *
- * @throws RangeError for a text that is no code of a currency, and for another currency than that of the report.
+ * @throws RangeError for a text that is no code of a currency.
  */
 export function inCurrency(report: UsageReport, given: string | undefined): UsageReport {
-  const currency = currencyIn(report.currency, codeOf(given));
-  if (currency === undefined || currency === report.currency) return report;
+  const currency = codeOf(given);
+  const { currency: recorded, otherCurrencies = [], ...rest } = report;
+  if (currency === undefined || currency === recorded) return report;
+  const isOther = otherCurrencies.includes(currency);
+  // Without a charge, nothing is counted in a wrong currency.
+  const former = report.total.units > 0 ? (recorded ?? (isOther ? "" : undefined)) : undefined;
+  const others = [...(former === undefined ? [] : [former]), ...otherCurrencies.filter((one) => one !== currency)];
   const told = <Sums extends UsageSums>(sums: Sums): Sums => ({ ...sums, ...moneyIn(sums.units, currency) });
-  return { ...report, rows: report.rows.map(told), total: told(report.total), currency };
+  return {
+    ...rest,
+    rows: report.rows.map(told),
+    total: told(report.total),
+    currency,
+    ...(others.length > 0 && { otherCurrencies: others }),
+  };
 }
 
 /** The column of names that follows a column of ids. */
@@ -287,14 +309,18 @@ export function endRows(report: UsageReport): readonly UsageRow[] {
 /**
  * Writes a report as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings: the columns of the report, then the first and
  * the last day of each row with their time zone, then what was spent and the currency, then the sums and the time of the report. Headings are
- * the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`, and the last row is the `Total` of all
- * rows. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
+ * the names of the fields. In a spreadsheet they are words, an empty name is one such as `no budget`, and the row `Total` below the others has
+ * their sum; if the report has `otherCurrencies`, a last row says so. A text that a spreadsheet would take for a formula begins with an apostrophe, and line breaks and control characters are escaped as in
  * JSON.
  *
  * @throws TypeError or RangeError for a wrong option.
  */
 export const usageCsv = (report: UsageReport, options: UsageCsvOptions = {}): string =>
   [...usageCsvParts(report, options)].join("");
+
+/** Notes that a report counts charges of further currencies as its own; undefined if it has no such charges. */
+export const noteOfMixed = ({ otherCurrencies, currency }: UsageReport): string | undefined =>
+  mixedInWords(otherCurrencies, currency);
 
 /** Writes the parts of `usageCsv`. */
 export function usageCsvParts(report: UsageReport, options: UsageCsvOptions = {}): Iterable<string> {
@@ -303,7 +329,7 @@ export function usageCsvParts(report: UsageReport, options: UsageCsvOptions = {}
   // The readers of plain CSV are programs, which would count a row of sums twice.
   const rows = spreadsheet ? [...report.rows, ...endRows(report)] : report.rows;
   const columns = [...usageColumns(report, codeOf(options.currency)), asOfColumn(report.asOf)];
-  return csvPartsOf(columns, rows, spreadsheet);
+  return csvPartsOf(columns, rows, spreadsheet, false, noteOfMixed(report));
 }
 
 /** Returns the code of a currency in capitals. Throws a RangeError for any other text. */

@@ -14,7 +14,17 @@ import {
   type UsageQuery,
 } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { argument, callNow, inCurrency, linesOf, nextSteps, reasonsOf, usageCsv } from "./call-admin.ts";
+import {
+  argument,
+  callNow,
+  inCurrency,
+  linesOf,
+  nextSteps,
+  noteOfMixed,
+  ofNoCharge,
+  reasonsOf,
+  usageCsv,
+} from "./call-admin.ts";
 import { callsCsv, callsText } from "./call-list.ts";
 import { PLAIN_COLUMNS, timeIn } from "./columns.ts";
 import { type Command, CommandError, type Terminal, type Values, type Words } from "./commands.ts";
@@ -66,20 +76,27 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         const reader = readerIn(calls);
         const query = await meant({ ...chosen, ...given({ key }) }, { keys, store }, warn);
         const recorded = await reader.usage(query);
-        // People may know better than the latest call, which the command names in a note.
-        const report = { ...recorded, ...given({ currency: currency ?? recorded.currency }) };
+        // People may know better than the record, whose currencies are then named in a note.
+        const report = inCurrency(recorded, currency);
         if (report.total.calls === 0) await assertKnownKey(query.key, reader, { keys, store });
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
-        if (json) return inCurrency(recorded, currency);
+        // Programs read the money, not a note.
+        const mistake = json ? ofNoCharge(recorded, currency) : undefined;
+        if (mistake !== undefined)
+          throw new UsageError(`${mistake} For a report in ${recorded.currency}, write --currency "".`);
+        if (json) return report;
+        const mixed = noteOfMixed(report);
+        const words = mixed && `${mixed} "polygate calls" shows each call in its own currency.`;
         const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
         if (csv) {
           print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));
-          if (note !== undefined) warn(note);
+          for (const line of [note, words]) if (line !== undefined) warn(line);
         } else if (note !== undefined) print(note);
         else {
           printTable(usageText(report, currency, columns ?? PLAIN_COLUMNS), print, warn);
           const { since, until, timeZone = "of each budget or of the gateway" } = report;
+          if (words !== undefined) print(words);
           print(`Calls${daysInWords(since, until)}, by the time zone ${timeZone}.`);
           if (report.total.inputTokens + report.total.outputTokens > 0)
             print("Input and output are tokens: cache is a part of input, and reasoning of output.");

@@ -141,12 +141,14 @@ const ROWS_OF_PART = 200;
  *
  * @param addsUp True for amounts that mean something as a sum, for a last row `Total` in a spreadsheet. Programs get no such row. Default:
  *   false.
+ * @param note A note for the last row of a spreadsheet. Programs get no such row. Default: none.
  */
 export function* csvPartsOf<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
   spreadsheet: Spreadsheet | undefined,
   addsUp = false,
+  note?: string,
 ): Generator<string, void> {
   const [separator, point] = spreadsheet === "excel-europe" ? [";", ","] : [",", "."];
   const written = (cell: Cell): string => {
@@ -166,6 +168,7 @@ export function* csvPartsOf<Row>(
     yield part.map((cells) => lineOf(cells.map(written))).join("");
   }
   if (spreadsheet && table.length > 0) yield lineOf(columns.map((column, at) => written(totalOf(column, table, at))));
+  if (spreadsheet && note !== undefined) yield lineOf(columns.map((_, at) => (at === 0 ? cellOf(note) : "")));
 }
 
 /** Writes rows as JSON in parts, behind the other fields of their object. */

@@ -269,12 +269,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const needsNoted = (currency !== undefined || units > 0) && !latest && !found.syntax.hasNoAmounts;
     const noted = needsNoted ? await notedCurrency(opened.audit) : undefined;
     if (currency !== undefined && recorded === undefined) noteCode(currency, values, env, warn);
-    const other = found.syntax.hasNoAmounts ? undefined : otherCurrency(currency, latest, noted);
+    // A report of usage tells the currencies of its own calls.
+    const hasOwn = found.syntax.hasNoAmounts || (found.name === "usage" && latest !== undefined);
+    const other = hasOwn ? undefined : otherCurrency(currency, latest, noted);
     // A command asks about an amount after it has checked the change.
     const currencyDoubt = amount === undefined || values.yes ? undefined : other?.ofChange;
-    // JSON has no place for a note, and only that of usage has money.
-    if (other?.ofReport !== undefined && amount === undefined && values.json && found.name === "usage")
-      throw new UsageError(other.ofReport);
     if (other && currencyDoubt === undefined) warn?.(amount === undefined ? other.ofList : other.ofChange);
     // An empty code says that units are meant.
     if (code === undefined && units > 0)
@@ -371,8 +370,6 @@ function amountIn({ syntax, operands }: Found, { granted, amount }: Values): str
 
 /** What tells of another currency than the given one. */
 interface OtherCurrency {
-  /** Says how to get a report in the other currency. Undefined without a recorded call. */
-  readonly ofReport?: string;
   /** Says what an amount in the given currency means. */
   readonly ofChange: string;
   /** Says in which currency amounts are shown. */
@@ -394,7 +391,6 @@ function otherCurrency(
     };
   const cause = ofOtherCurrency(latest, given);
   return {
-    ofReport: `${cause} For a report in ${code}, write --currency "".`,
     ofChange: `${cause} An amount in ${given} is right only if your gateway's prices are in ${given}.`,
     ofList: `${cause} Amounts are shown as ${given}, but each call in its own currency.`,
   };

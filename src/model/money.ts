@@ -80,6 +80,18 @@ export function decimalsOf(units: number, digitsBehind: number = DECIMALS): stri
 export const moneyIn = (units: number, currency: string | null | undefined): { readonly money?: string } =>
   currency == null || !Number.isSafeInteger(units) ? {} : { money: decimalsOf(units) };
 
+/**
+ * Notes that a report counts charges of further currencies as its own; undefined if it has no such charges.
+ *
+ * @param others The further currencies. An empty text stands for charges without a currency.
+ */
+export function mixedInWords(others: readonly string[] = [], currency: string | undefined): string | undefined {
+  if (others.length === 0) return undefined;
+  const recorded = others.map((other) => (other === "" ? "without a currency" : `in ${other}`)).join(" and ");
+  const as = currency ?? "units without a currency";
+  return `Charges that were recorded ${recorded} are counted as ${as}, unit for unit: nothing is converted.`;
+}
+
 /** Writes units as people write money on a command line or in a field, so that `twoAmounts` takes the text for one amount. */
 export const writtenMoney = (units: number): string => unmistakable(decimalsOf(units));
 

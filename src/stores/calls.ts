@@ -121,8 +121,16 @@ export interface UsageReport {
   readonly asOf?: number;
   /** The first and the last day with recorded calls, whatever the query asks for. Absent if no call is recorded. */
   readonly recorded?: RecordedDays;
-  /** The currency of which a unit is a millionth, such as `USD`: that of the latest call. Absent when the call has none, or is not kept. */
+  /**
+   * The currency of which a unit is a millionth, such as `USD`: that of the most units that the report sums, or else of the latest call. Absent
+   * when these have none, or are not kept.
+   */
   readonly currency?: string;
+  /**
+   * Further currencies of charges that the report adds up unit for unit, without a conversion; an empty text for charges without a currency.
+   * Absent if there is none. Charges of an unknown currency, as of a process that crashed before any call was recorded, are none of these.
+   */
+  readonly otherCurrencies?: readonly string[];
 }
 
 /** The first and the last day with recorded calls. */

@@ -38,6 +38,25 @@ it("a report takes the currency that a user names, with the amounts of its rows 
   });
 });
 
+it("a report in one of several currencies, or in none of them, names the others", () => {
+  const total = { ...SUMS, units: 5 };
+  const report = { by: [], rows: [total], total, currency: "USD", otherCurrencies: ["", "EUR"] };
+  expect(inCurrency(report, "usd")).toBe(report);
+  expect(inCurrency(report, "eur")).toMatchObject({ currency: "EUR", otherCurrencies: ["USD", ""] });
+  expect(inCurrency(report, "gbp")).toMatchObject({
+    currency: "GBP",
+    otherCurrencies: ["USD", "", "EUR"],
+    total: { money: "0.000005" },
+  });
+  // Most of the units were recorded without a currency: another part is in the given one.
+  const { currency: _, ...ofUnits } = { ...report, otherCurrencies: ["EUR"] };
+  expect(inCurrency(ofUnits, "eur")).toMatchObject({ currency: "EUR", otherCurrencies: [""] });
+  expect(inCurrency(ofUnits, "usd")).toMatchObject({ currency: "USD", otherCurrencies: ["EUR"] });
+  // A report without a charge counts nothing in a wrong currency.
+  const free = { by: [], rows: [], total: { ...SUMS, units: 0 }, currency: "USD" };
+  expect(inCurrency(free, "eur")).not.toHaveProperty("otherCurrencies");
+});
+
 const csvOf = (rows: readonly UsageRow[]): string => usageCsv({ by: ["model"], rows, total: SUMS });
 
 describe("usageCsv", () => {
@@ -54,6 +73,19 @@ describe("usageCsv", () => {
     expect(usageCsv(report, { currency: "usd" })).toBe(usageCsv(report));
     const wrong = "The currency must be USD, in which calls are recorded, not EUR.";
     expect(() => usageCsv(report, { currency: "eur" })).toThrow(wrong);
+  });
+
+  it("says below the sum of a spreadsheet that the sum counts charges in other currencies, and keeps the rows of programs", () => {
+    const total = { ...SUMS, units: 5 };
+    const one = { by: ["model"] as const, rows: [{ ...total, model: "m" }], total, currency: "USD" };
+    const mixed = { ...one, otherCurrencies: ["EUR", ""] };
+    const note =
+      "Charges that were recorded in EUR and without a currency are counted as USD, unit for unit: nothing is converted.";
+    const lines = usageCsv(mixed, { spreadsheet: "excel" }).split("\r\n");
+    expect(lines.at(-3)).toMatch(/^Total,/);
+    expect(lines.at(-2)).toMatch(new RegExp(`^"${note}",+$`));
+    expect(usageCsv(mixed, { spreadsheet: "excel-europe" }).split("\r\n").at(-2)).toMatch(new RegExp(`^"${note}";+$`));
+    expect(usageCsv(mixed)).toBe(usageCsv(one));
   });
 
   it("writes for a spreadsheet that people open by hand, and otherwise for programs", () => {

@@ -2455,7 +2455,7 @@ describe("polygate usage and why", () => {
       "--state must be active, paused, expired or revoked, not actve. Did you mean active?",
     ],
     [["usage", "--spreadsheet", "exel-europe"], 2, "not exel-europe. Did you mean excel-europe?"],
-    [["usage", "--currency", "eur", "--json"], 2, "The latest call is recorded in USD, not EUR: "],
+    [["usage", "--currency", "eur", "--json"], 2, "These calls are recorded in USD, not EUR. For a report in USD, "],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
     [["usage", "--spreadsheet", "lotus"], 2, "--spreadsheet must be excel or excel-europe, not lotus."],
@@ -3445,8 +3445,6 @@ describe("polygate budgets", () => {
       ["keys", "list"],
       ["keys", "usage", "counts"],
       ["keys", "pause", "counts"],
-      ["usage"],
-      ["usage", "--csv"],
       ["calls"],
     ])
       expect(await run(...args)).toMatchObject({
@@ -3455,8 +3453,13 @@ describe("polygate budgets", () => {
           new RegExp(`${cause.source} Amounts are shown as USD, but each call in its own currency\\.`),
         ),
       });
-    expect((await run("usage")).stdout).toContain("SPENT USD");
-    expect((await run("usage", "--csv")).stdout).toMatch(/,USD,/);
+    // A report tells the currencies of the calls that it counts.
+    const counted =
+      'Charges that were recorded in EUR are counted as USD, unit for unit: nothing is converted. "polygate calls" shows each call in its own currency.\n';
+    expect(await run("usage")).toMatchObject({ stdout: expect.stringContaining("SPENT USD"), stderr: "" });
+    expect((await run("usage")).stdout).toContain(counted);
+    expect(await run("usage", "--csv")).toMatchObject({ stdout: expect.stringMatching(/,USD,/), stderr: counted });
+    expect((await run("usage", "--month", "2020-01")).stdout).not.toContain("Charges");
     expect((await run("calls")).stdout).toContain("SPENT EUR");
     for (const args of withAmount.filter(([, verb]) => verb !== "create"))
       expect(await run(...args)).toEqual({
@@ -3473,11 +3476,13 @@ describe("polygate budgets", () => {
       stdout: expect.stringMatching(/^Added 5\.00 USD to e\./),
       stderr: expect.stringMatching(cause),
     });
-    // JSON has no notes, and money in reports alone.
+    // The JSON of keys and budgets has no money.
     expect(await run("budgets", "list", "--json")).toMatchObject({ code: 0, stderr: "" });
     expect(await run("usage", "--json")).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining(String.raw`For a report in EUR, write --currency \"\".`),
+      stderr: expect.stringContaining(
+        String.raw`These calls are recorded in EUR, not USD. For a report in EUR, write --currency \"\".`,
+      ),
     });
     expect(JSON.parse((await run("usage", "--json", "--currency", "")).stdout)).toMatchObject({ currency: "EUR" });
     for (const args of [

@@ -1376,19 +1376,20 @@ describe("recorded calls", () => {
       total: { calls: 3, units: used },
     });
     expect((await ask("GET", "/usage?by=key&charged=false")).body).toMatchObject({ rows: [{ key: "poor" }, {}] });
-    for (const path of ["/usage", "/budgets/company/periods"].flatMap((path) =>
-      ["json", "csv"].map((format) => `${path}?currency=eur&format=${format}`),
-    ))
-      expect(await ask("GET", path)).toMatchObject({
-        status: 400,
-        body: {
-          error: {
-            message: expect.stringMatching(
-              /^The latest call is recorded in USD, not EUR: req_\w+, at 20\S+Z, of the model \S+\. For amounts in USD, write currency=usd\.$/,
-            ),
+    const latest = "The latest call is recorded in USD, not EUR: req_\\w+, at 20\\S+Z, of the model \\S+\\.";
+    for (const [path, cause] of [
+      ["/usage", "These calls are recorded in USD, not EUR\\."],
+      ["/budgets/company/periods", latest],
+    ])
+      for (const format of ["json", "csv"])
+        expect(await ask("GET", `${path}?currency=eur&format=${format}`)).toMatchObject({
+          status: 400,
+          body: {
+            error: {
+              message: expect.stringMatching(new RegExp(`^${cause} For amounts in USD, write currency=usd\\.$`)),
+            },
           },
-        },
-      });
+        });
     const [today = ""] = new Date().toISOString().split("T");
     const ofMonth = await ask("GET", `/usage?by=month,day&month=${today.slice(0, 7)}`);
     expect(ofMonth.body).toMatchObject({ rows: [{ month: today.slice(0, 7), day: today, calls: 3 }] });
@@ -1527,6 +1528,31 @@ describe("recorded calls", () => {
     await called.promise;
     await clock.advance(1_000);
     expect((await told).body).toMatchObject({ calls: true });
+  });
+
+  it("sum up charges in several currencies only with a note", async () => {
+    const report = { ...(await stores.calls.usage()), rows: [], currency: "USD", otherCurrencies: ["EUR"] };
+    report.total = { ...report.total, calls: 2, units: 5_000_000 };
+    const calls = { ...stores.calls, usage: () => Promise.resolve(report) };
+    const ask = asking({ calls });
+    expect((await ask("GET", "/usage")).body).toMatchObject({ currency: "USD", otherCurrencies: ["EUR"] });
+    expect((await ask("GET", "/usage?currency=eur")).body).toMatchObject({
+      currency: "EUR",
+      otherCurrencies: ["USD"],
+      total: { money: "5.000000" },
+    });
+    const note = "Charges that were recorded in EUR are counted as USD, unit for unit: nothing is converted.";
+    const admin = adminHandler(stores.ports.quotas, { authorize, calls }).at("/admin");
+    for (const file of ["format=csv", "spreadsheet=excel"]) {
+      const request = new Request(`http://host/admin/usage?currency=usd&${file}`, { headers: { "x-user": "ann" } });
+      const response = await admin.fetch(request);
+      await response.text();
+      expect(response.headers.get("polygate-note")).toBe(note);
+    }
+    expect(await ask("GET", "/usage?currency=gbp")).toMatchObject({
+      status: 400,
+      body: { error: { message: expect.stringMatching(/^These calls are recorded in USD and EUR, not GBP\./) } },
+    });
   });
 
   it("are refused for an id that nobody has, with the id of the key or the budget of that name", async () => {

@@ -18,7 +18,10 @@ const OWN_SUMS: Readonly<Record<string, string>> = {
   calls: "The number of calls.",
   refused: "The calls that were refused.",
   failed: "The calls that failed.",
+  currency: "The currency if a unit is a millionth of a currency; empty for other units, and null if it is not known.",
 };
+
+const OWN_KINDS: Readonly<Record<string, string>> = { id: "text", currency: "text or null" };
 
 /** Returns the columns of a table by their names, from the doc comments of its type. */
 function columnsOf(table: string): ReadonlyMap<string, Column> {
@@ -38,9 +41,9 @@ const list = (columns: Iterable<[string, Column]>): string =>
 
 export function sqlPage(): string {
   const calls = columnsOf("CallTable");
-  const ofDays = ["id", ...USAGE_BY, ...USAGE_SUMS].map((name): [string, Column] => {
+  const ofDays = ["id", ...USAGE_BY, "currency", ...USAGE_SUMS].map((name): [string, Column] => {
     const own = OWN_SUMS[name];
-    if (own !== undefined) return [name, { kind: name === "id" ? "text" : "bigint", about: own }];
+    if (own !== undefined) return [name, { kind: OWN_KINDS[name] ?? "bigint", about: own }];
     return [name, calls.get(name) ?? { kind: "bigint", about: "" }];
   });
   const note =
@@ -57,7 +60,7 @@ ${list(calls)}
 
 ## polygate_usage_days
 
-${wrapped("The sums of the calls of a day that have the same key, budgets, group, model and upstream. They stay when the calls are deleted.")}
+${wrapped("The sums of the calls of a day that have the same key, budgets, group, model, upstream and currency. They stay when the calls are deleted.")}
 
 ${list(ofDays)}
 

@@ -820,10 +820,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       ...Array.from(amounts.slice(1), () => expect.stringMatching(/^0\.\d{6} USD$/)),
     ]);
     expect(await page.getByRole("columnheader", { name: "Spent", exact: true }).count()).toBe(1);
-    // The latest call decides.
+    // The latest call decides about the amounts of keys and budgets, and all calls of a report about its own.
     await page.goto(`${url}?part=spend&by=key&since=2020-01-01`);
-    await page.getByRole("heading", { name: "Spend" }).waitFor();
+    await page
+      .getByText(/^Charges that were recorded in \w+ are counted as \w+, unit for unit: nothing is converted\.$/)
+      .waitFor();
     expect(await note.count()).toBe(0);
+    expect(await page.getByText("Charges that were recorded").count()).toBe(1);
     await page.close();
   });
 

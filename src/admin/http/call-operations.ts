@@ -21,6 +21,8 @@ import {
   type CallReason,
   inCurrency,
   nextSteps,
+  noteOfMixed,
+  ofNoCharge,
   reasonsOf,
   usageCsvParts,
 } from "../call-admin.ts";
@@ -28,9 +30,9 @@ import { inTurns, jsonPartsOf } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import {
   assertKnown,
-  assertSameCurrency,
   type Desk,
   FILE,
+  hintOfCurrency,
   OF_QUERY,
   type Operation,
   operation,
@@ -165,6 +167,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       asOf: v.exactOptional(UNITS),
       recorded: v.exactOptional(v.object({ since: TEXT, until: TEXT })),
       currency: v.exactOptional(TEXT),
+      otherCurrencies: v.exactOptional(v.array(TEXT)),
       next: v.nullable(UNITS),
     }),
     async run(desk, { query, accept }) {
@@ -172,8 +175,10 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       const isCsv = wantsCsv(query, accept);
       const asked = { ...rest, ...daysIn(query, desk.clock.now()) };
       const { limit = isCsv ? MOST_ROWS : 1_000, offset = 0 } = asked;
-      await assertSameCurrency(desk, currency);
-      const report = inCurrency(await recordedIn(desk).usage({ ...asked, limit }), currency);
+      const recorded = await recordedIn(desk).usage({ ...asked, limit });
+      const mistake = ofNoCharge(recorded, currency);
+      if (mistake !== undefined) throw refused(400, `${mistake} ${hintOfCurrency(recorded.currency)}`);
+      const report = inCurrency(recorded, currency);
       if (report.total.calls === 0) await assertKnown(desk, query);
       const isLast = report.rows.length < limit || asked.by === undefined;
       if (!isCsv) {
@@ -185,7 +190,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       const { since, until } = report;
       const days = until === undefined ? "" : `-${since ?? "until"}-${until}`;
       const text = await inTurns(usageCsvParts(report, given({ spreadsheet })));
-      return { csv: { text, fileName: `usage${days}.csv` } };
+      return { csv: { text, fileName: `usage${days}.csv`, ...given({ note: noteOfMixed(report) }) } };
     },
   }),
   operation({

@@ -127,9 +127,10 @@ const HEADERS = {
   "x-frame-options": "DENY",
 } as const;
 
-const csvHeaders = (fileName: string): Readonly<Record<string, string>> => ({
+const csvHeaders = ({ fileName, note }: NonNullable<Told["csv"]>): Readonly<Record<string, string>> => ({
   "content-type": "text/csv; charset=utf-8; header=present",
   "content-disposition": `attachment; filename="${fileName}"`,
+  ...(note !== undefined && { "polygate-note": note }),
 });
 
 /**
@@ -357,7 +358,7 @@ class Admin {
         : this.#noted(operation, action, asked, request));
       return {
         status: operation.status ?? 200,
-        headers: { ...(told.csv && csvHeaders(told.csv.fileName)), ...(told.tag && { etag: told.tag }) },
+        headers: { ...(told.csv && csvHeaders(told.csv)), ...(told.tag && { etag: told.tag }) },
         body: told.csv?.text ?? told.json ?? JSON.stringify(told.body),
       };
     };

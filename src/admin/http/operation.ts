@@ -81,7 +81,7 @@ export interface Told {
   /** The answer as JSON text, in place of a body that is too large to be written at once. */
   readonly json?: string;
   /** The answer as a CSV file, in place of a body. */
-  readonly csv?: { readonly text: string; readonly fileName: string };
+  readonly csv?: { readonly text: string; readonly fileName: string; readonly note?: string };
   /** The tag of the resource, for the next `If-Match`. */
   readonly tag?: string;
   /** The id of what was made, or whose secret was removed, for the log of changes. */
@@ -347,10 +347,12 @@ export async function assertSameCurrency({ calls }: Desk, given: string | undefi
   if (given === undefined) return;
   const [latest] = (await calls?.list({ limit: 1 })) ?? [];
   if (latest?.currency === undefined || latest.currency === given) return;
-  const { currency } = latest;
-  const help = `For amounts in ${currency}, write currency=${currency.toLowerCase()}.`;
-  throw refused(400, `${ofOtherCurrency(latest, given)} ${help}`);
+  throw refused(400, `${ofOtherCurrency(latest, given)} ${hintOfCurrency(latest.currency)}`);
 }
+
+/** Says how to ask for amounts in the currency of the record. */
+export const hintOfCurrency = (currency: string = ""): string =>
+  `For amounts in ${currency}, write currency=${currency.toLowerCase()}.`;
 
 /** Returns a page of a list. A page that ends where it should begin leads to no other: the list would have no end. */
 export function paged<Row>(

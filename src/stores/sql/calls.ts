@@ -525,13 +525,15 @@ class DaySums {
   /** @param sign 1 to add a call, -1 to take it out. */
   add(row: CallRow | Selectable<CallTable>, sign: 1 | -1): void {
     const by = USAGE_BY.map((name) => row[name]);
-    const id = hashOf(JSON.stringify(by));
+    // Nobody knows what the units of an unrecorded call are if no other call has told.
+    const currency = row.currency ?? (row.outcome === "unrecorded" ? null : "");
+    const id = hashOf(JSON.stringify(currency === null ? by : [...by, currency]));
     const none = Object.fromEntries(USAGE_SUMS.map((name) => [name, 0])) as Record<(typeof USAGE_SUMS)[number], number>;
     const named = Object.fromEntries(USAGE_BY.map((name, at) => [name, by[at]])) as Pick<
       CallRow,
       (typeof USAGE_BY)[number]
     >;
-    const sums = this.#rows.get(id) ?? { id, ...named, ...none };
+    const sums = this.#rows.get(id) ?? { id, ...named, currency, ...none };
     for (const name of USAGE_SUMS) sums[name] += sign * partOf(row, name);
     this.#rows.set(id, sums);
   }

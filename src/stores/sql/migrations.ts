@@ -399,4 +399,5 @@ const STEPS: readonly (readonly [name: string, up: (step: SchemaStep) => Promise
   ],
   ["messages", (step) => step.column("calls", "error_message", step.types.text)],
   ["targets", indexTargets],
+  ["currencies", (step) => step.column("usage_days", "currency", word)],
 ];

@@ -17,7 +17,7 @@ import type { HoldState } from "../ledger.ts";
 export type { StoredInteger } from "../driver.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 11;
+export const SCHEMA_VERSION = 12;
 
 /** The books of a key, or the changes of them. */
 interface BookColumns {
@@ -182,11 +182,13 @@ export const USAGE_SUMS = [
 /** The columns that `usage_days` is grouped by. An empty text stands for a missing value. */
 export const USAGE_BY = ["day", "key_id", "budgets", "group_name", "model", "upstream"] as const;
 
-/** The sums of the calls of one day that have the same key, budgets, group, model and upstream. */
+/** The sums of the calls of one day that have the same key, budgets, group, model, upstream and currency. */
 export type UsageTable = Record<(typeof USAGE_SUMS)[number], StoredInteger> &
   Record<(typeof USAGE_BY)[number], string> & {
     /** SHA-256 in hex of the columns that the sums are kept apart by. */
     id: string;
+    /** The currency if a unit is a millionth of a currency; empty for other units, and null if it is not known. */
+    currency: string | null;
   };
 
 /** A recorded call. Contains no prompt, no answer and no secret. */

@@ -109,7 +109,17 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     .select(() => joined.as("sums"))
     .where(counted);
   const total = await access.attempt(() => asked.executeTakeFirst());
-  const currency = await currencyIn(access);
+  const ofCharges = db
+    .selectFrom("usage_days")
+    .select("currency")
+    .where(counted)
+    .where("currency", "is not", null)
+    .groupBy("currency")
+    .having(sql<number>`SUM(${sql.ref("units")})`, ">", 0)
+    .orderBy(sql`SUM(${sql.ref("units")})`, "desc")
+    .orderBy("currency");
+  const [first, ...otherCurrencies] = (await access.all(ofCharges)).map((row) => row.currency ?? "");
+  const currency = first === undefined ? await currencyIn(access) : first || null;
   const named = Array.from(new Set(by));
   const columns = named.map((column) => COLUMNS[column]);
   const { recorded, asOf } = await daysIn(access);
@@ -121,6 +131,7 @@ async function usageOf(access: SqlAccess, query: UsageQuery): Promise<UsageRepor
     asOf,
     ...(recorded && { recorded }),
     ...(currency !== null && { currency }),
+    ...(otherCurrencies.length > 0 && { otherCurrencies }),
   };
   if (columns.length === 0) return { by: [], rows: [ofAll.total], ...ofAll };
   const refs = columns.map((column) => sql.ref<string>(column));

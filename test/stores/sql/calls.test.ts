@@ -577,7 +577,56 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await expect(log.usage(behind)).rejects.toThrow("usage: since must not be after until");
   });
 
-  it("names keys and budgets, and the currency of the latest call", async () => {
+  it("names every currency of the charges that a report adds up, also when the calls are deleted", async () => {
+    const own = await database.place();
+    const log = sqlCallLog({ ...own.options, keepDays: 1, onError: () => {} });
+    const ofCall = (id: string, model: string, currency: string | undefined, units: number, days = 0): void =>
+      log.onCall(recordOf(id, { modelAsked: model, currency, units, beganAt: DECEMBER - (100 + days) * 86_400_000 }));
+    ofCall("of-euros", "small", "EUR", 30, 1);
+    ofCall("of-dollars", "large", "USD", 60);
+    ofCall("free", "large", "GBP", 0);
+    // The latest call is in dollars.
+    await log.onCall.flush();
+    const [whole, large, small] = [
+      { currency: "USD", otherCurrencies: ["EUR"], total: { units: 90, money: "0.000090" } },
+      { currency: "USD", total: { units: 60 } },
+      { currency: "EUR", total: { units: 30, money: "0.000030" } },
+    ];
+    for (const _ of ["recorded", "deleted"]) {
+      expect(await log.usage({ by: ["budget", "model"] })).toMatchObject(whole);
+      const ofLarge = await log.usage({ model: "large" });
+      expect(ofLarge).toMatchObject(large);
+      expect(ofLarge).not.toHaveProperty("otherCurrencies");
+      const ofSmall = await log.usage({ until: "2026-08-21", by: ["model"] });
+      expect(ofSmall).toMatchObject({ ...small, rows: [{ model: "small", money: "0.000030" }] });
+      expect(ofSmall).not.toHaveProperty("otherCurrencies");
+      await sql`DELETE FROM ${sql.table(`${own.prefix}calls`)}`.execute(own.db);
+    }
+    ofCall("of-units", "large", undefined, 70);
+    await log.close();
+    expect(await log.usage()).toMatchObject({ otherCurrencies: ["USD", "EUR"], total: { units: 160 } });
+    expect(await log.usage()).not.toHaveProperty("currency");
+    expect(await log.usage({ model: "small" })).toMatchObject({ currency: "EUR" });
+    await own.remove();
+  });
+
+  it("knows no currency of sums that a version without this column has written, nor of a first call that has left no record", async () => {
+    const own = await database.place();
+    const { store } = storeAt(own);
+    await store.add({ id: "lost", granted: 1_000 });
+    await store.reserve({ id: "lost-call", keyId: "lost", atLeast: 1, atMost: 50, leaseMs: 60_000 });
+    await store.settle("lost-call", { used: 42, certainty: "exact" });
+    const log = sqlCallLog({ ...own.options, clock: (now) => sql`(${now} + 120000)` });
+    await log.sweep();
+    log.onCall(recordOf("known", { currency: "USD", units: 5, beganAt: Date.now() + 3_600_000 }));
+    await log.close();
+    const report = await log.usage();
+    expect(report).toMatchObject({ currency: "USD", total: { calls: 2, units: 47, money: "0.000047" } });
+    expect(report).not.toHaveProperty("otherCurrencies");
+    await own.remove();
+  });
+
+  it("names keys and budgets, and the currency of the report", async () => {
     const { store } = storeAt(place);
     await store.addBudget({ id: "named", name: "Named", amount: 1_000 });
     const id = await newKey({ name: "Anna", budget: "named" });

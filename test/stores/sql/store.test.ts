@@ -79,7 +79,7 @@ describe("the schema", () => {
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
     await migrate(db, SQLITE);
     // SQLITE_BUSY.
-    expect(refused).toEqual([5, 5, 5, 5, 5, 5]);
+    expect(refused).toEqual([5, 5, 5, 5, 5, 5, 5]);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     other.close();
     await db.destroy();
@@ -141,6 +141,7 @@ describe("the schema", () => {
       expect.stringContaining('"error_field"'),
       expect.stringContaining('"afforded_output_tokens"'),
       expect.stringContaining('"error_message"'),
+      expect.stringContaining('"currency"'),
     ]);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     await db.destroy();
@@ -166,7 +167,8 @@ describe("the schema", () => {
       const steps = sql`DELETE FROM ${sql.table(`${prefix}schema_version_steps`)} WHERE name > 'polygate-0005'`;
       await storeAt(place).store.add({ id: "team", granted: 5 });
       await sql`ALTER TABLE ${sql.table(`${prefix}keys`)} DROP COLUMN metadata`.execute(db);
-      for (const table of ["recalls", "calls"]) await sql`DROP TABLE ${sql.table(`${prefix}${table}`)}`.execute(db);
+      for (const table of ["recalls", "calls", "usage_days"])
+        await sql`DROP TABLE ${sql.table(`${prefix}${table}`)}`.execute(db);
       await sql`UPDATE ${sql.table(`${prefix}schema_version`)} SET version = 4`.execute(db);
       await steps.execute(db);
       const { store } = storeAt(place);

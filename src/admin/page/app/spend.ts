@@ -2,6 +2,7 @@
 
 import { type Signal, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
+import { mixedInWords } from "../../../model/money.ts";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow, UsageSums } from "../../../stores/calls.ts";
 import {
@@ -438,6 +439,7 @@ function Preset({ name, months }: { name: string; months: number }): View {
 export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   const columns = by.value;
   const { rows, total, next = null, days = [], by: shown = [], currency = pageCurrency.value } = report.value ?? {};
+  const mixed = mixedInWords(report.value?.otherCurrencies, currency || undefined);
   const names = Object.entries(COLUMNS);
   const others = (at: number) => [
     ["", "nothing"],
@@ -485,6 +487,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
         These calls are recorded in ${currency}. The other parts show ${pageCurrency.value || "units"}.
       </p>`
     }
+    ${mixed !== undefined && html`<p class="hint">${mixed}</p>`}
     <${Chart} days=${days} currency=${currency} />
     <${Table}
       caption="Spend"
