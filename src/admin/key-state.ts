@@ -59,7 +59,16 @@ export const limitingBudget = ({
 export const isZero = (key: KeyShown): boolean => key.left === 0 && (limitingBudget(key) ?? key).granted === 0;
 
 /**
- * Returns the state of a key in words, with what is used up, or 0: its own quota or a budget. A key that is refused for its state is refused
+ * True for a key that has less than a thousandth of what was granted left, also of what running calls hold: it may be too little for any call,
+ * and looks like nothing.
+ */
+function isNearlyUsedUp(key: KeyShown): boolean {
+  const { granted, held } = limitingBudget(key) ?? key;
+  return key.left !== null && granted !== null && (key.left + held) * 1_000 < granted;
+}
+
+/**
+ * Returns the state of a key in words, with what is used up, or nearly, or 0: its own quota or a budget. A key that is refused for its state is refused
  * before its quota is asked.
  */
 export function stateInWords(key: KeyShown, now: number): string {
@@ -67,6 +76,8 @@ export function stateInWords(key: KeyShown, now: number): string {
   const { usedUp, limitedBy } = key;
   if (state !== "active") return state;
   if (isZero(key)) return limitedBy === null ? "quota is 0" : "budget is 0";
+  if (usedUp === undefined && isNearlyUsedUp(key))
+    return limitedBy === null ? "nearly used up" : "budget nearly used up";
   if (usedUp === undefined) return state;
   return usedUp === "quota" ? "used up" : "budget used up";
 }

@@ -79,7 +79,7 @@ const twelveNotes = (letter: string): Record<string, string> =>
 
 /** Returns the state in a row of a list of keys. */
 const stateIn = (row: string): string | undefined =>
-  /(?:budget )?used up|(?:budget|quota) is 0|active|paused/.exec(row)?.[0];
+  /(?:budget )?(?:nearly )?used up|(?:budget|quota) is 0|active|paused/.exec(row)?.[0];
 
 /** The rows of a table below its headings, with a tab between two cells. */
 const rowsOf = (table: string): string =>
@@ -1309,6 +1309,32 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     ]);
     expect((await run("", "list", "--csv")).join("\n")).toMatch(/^of-quota,of-quota,active,5,5,0,.*,,quota,\*,/m);
     expect((await run("", "usage", "of-budget")).join("\n")).toMatch(/^used up: budget$/m);
+  });
+
+  it("says that an active key is nearly used up when less than a thousandth is left, also of what running calls hold", async () => {
+    const { run } = await fresh("nearly-used-up");
+    const address = `sqlite:${join(folder, "nearly-used-up.db")}`;
+    await runCommand(["budgets", "create", "team", "--amount", "10000", "--store", address], {
+      ...terminal,
+      print: () => {},
+    });
+    const keyed = [
+      { id: "enough", granted: 10_000, used: 9_990 },
+      { id: "held", granted: 10_000 },
+      { id: "little", granted: 10_000, used: 9_991 },
+      { id: "of-team", budget: "team" },
+      { id: "paused", granted: 10_000, used: 9_991, paused: true },
+    ];
+    await run(keyed.map((key) => JSON.stringify(key)).join("\n"), "import");
+    const stores = await openStores(address);
+    const { quotas } = stores.ports;
+    await quotas.reserve({ id: "held", keyId: "held", atLeast: 9_995, atMost: 9_995, leaseMs: LONGEST_MS });
+    const states = async () => (await run("", "list")).flatMap((lines) => lines.split("\n").slice(1)).map(stateIn);
+    expect(await states()).toEqual(["active", "active", "nearly used up", "active", "paused"]);
+    await quotas.reserve({ id: "of-team", keyId: "of-team", atLeast: 9_995, atMost: 9_995, leaseMs: LONGEST_MS });
+    await quotas.settle("of-team", { used: 9_995, certainty: "exact" });
+    await stores.close();
+    expect(await states()).toEqual(["active", "active", "nearly used up", "budget nearly used up", "paused"]);
   });
 
   it("fits a list of keys to the terminal, without columns in which no key has anything", async () => {

@@ -1670,7 +1670,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     async (colorScheme) => {
       const { quotas } = stores.ports;
       for (const [id, used] of [
-        ["nearly", 95],
+        ["almost", 95],
         ["beyond", 127],
         ["held", 0],
       ] as const) {
@@ -1679,17 +1679,23 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
         await quotas.reserve({ id: `hold-${id}`, keyId: id, atLeast: 1, atMost: 100, leaseMs: 60_000 });
         if (used > 0) await quotas.settle(`hold-${id}`, { used, certainty: "exact" });
       }
+      await quotas.add({ id: "crumb", granted: 10_000 });
+      await quotas.reserve({ id: "of-crumb", keyId: "crumb", atLeast: 9_995, atMost: 9_995, leaseMs: 60_000 });
+      await quotas.settle("of-crumb", { used: 9_995, certainty: "exact" });
       for (const part of ["budgets", "keys"]) {
         const page = await open(`?part=${part}`, { colorScheme });
         await rowOf(page, "beyond").waitFor();
+        await expect
+          .poll(() => page.locator(".state.empty.zero", { hasText: "nearly used up" }).count())
+          .toBe(part === "keys" ? 1 : 0);
         expect(await rowOf(page, "beyond").textContent()).toMatch(/0\.000027 overdrawn\s*127% of granted/);
         await expect.poll(() => rowOf(page, "held").getByText("nothing left").count()).toBe(1);
         // Running calls may give back what they hold.
         expect(await rowOf(page, "held").getByText("used up").count()).toBe(0);
         expect(await rowOf(page, "beyond").getByText("used up").count()).toBe(part === "keys" ? 1 : 0);
-        expect(await rowOf(page, "nearly").getByText("nothing left").count()).toBe(0);
-        const [beyond, nearly, ground] = await colorsOf(page, ["beyond", "nearly"]);
-        expect(beyond).not.toEqual(nearly);
+        expect(await rowOf(page, "almost").getByText("nothing left").count()).toBe(0);
+        const [beyond, almost, ground] = await colorsOf(page, ["beyond", "almost"]);
+        expect(beyond).not.toEqual(almost);
         expect(contrastOf(beyond, ground)).toBeGreaterThanOrEqual(3);
         expect(await barriers(page)).toEqual([]);
         await page.close();

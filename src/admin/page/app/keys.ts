@@ -537,7 +537,10 @@ function State({ of: key }: { of: KeyShown }): View {
   const now = Date.now();
   const hasExpired = expiresAt * 1_000 <= now;
   const [state, words] = [stateOf(key, now), stateInWords(key, now)];
-  return html`<span class=${`state ${words === state ? state : isZero(key) ? "empty zero" : "empty"}`}>${words}</span>
+  return html`<span
+      class=${`state ${words === state ? state : key.usedUp === undefined || isZero(key) ? "empty zero" : "empty"}`}
+      >${words}</span
+    >
     ${
       expiresAt > 0 &&
       !revoked &&
