@@ -3,7 +3,7 @@
 import type { AdminHandlerOptions } from "../admin/http/index.ts";
 import type { AdminPageOptions } from "../admin/page/index.ts";
 import type { GatewayOptions } from "../index.ts";
-import { assertOptions, fieldsOf, givenInstead, integer, listOf, shown } from "../options.ts";
+import { assertOptions, fieldsOf, givenInstead, integer, listOf, MAX_TIMER_MS, shown } from "../options.ts";
 import { RECORDER_SHAPES } from "../stores/calls.ts";
 import type { OpenedStores, OpenStoresOptions, RecorderOptions } from "../stores/open/index.ts";
 import { STORES_SHAPES } from "../stores/open/options.ts";
@@ -53,6 +53,11 @@ export interface ServerOptions {
   /** The port, from 0 (any free port) to 65,535. Default: the variable `PORT`, or 3000. */
   readonly port?: number;
   /**
+   * The time between the signal that tells the process to end and its end, in milliseconds: `/readyz` answers 503 at once, and calls are served
+   * meanwhile, so that a load balancer can send its calls elsewhere. `closeMs` begins after it. From 0 to 2³¹ − 1; default: 0.
+   */
+  readonly closeDelayMs?: number;
+  /**
    * The time for calls in flight to finish when the process is told to end, in milliseconds. A second signal ends the process at once. Default:
    * 60,000.
    */
@@ -87,6 +92,7 @@ export function defineServer(config: ServerOptions): ServerOptions {
     },
     host: "string?",
     port: { optional: integer(0, 65_535) },
+    closeDelayMs: { optional: integer(0, MAX_TIMER_MS) },
     closeMs: "timerMs?",
     onClose: "function?",
   });

@@ -13,7 +13,7 @@ import { adminHandler } from "../admin/http/index.ts";
 import { adminPage } from "../admin/page/index.ts";
 import { type CallRecord, createGateway, type Gateway, type ModelBackend } from "../index.ts";
 import { hasMethod, oneLine } from "../options.ts";
-import { systemClock, within } from "../ports/clock.ts";
+import { type Clock, systemClock, within } from "../ports/clock.ts";
 import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
 import { assertGatewayOptions, defineServer, type ServerAdminOptions, type ServerOptions } from "./config.ts";
@@ -102,15 +102,20 @@ type CheckedBackend = ModelBackend & { check(): Promise<CheckFinding | readonly 
 async function close(
   config: ServerOptions,
   stores: OpenedStores,
-  { server, gateway, backend, metrics }: Started,
+  { server, clock, gateway, backend, metrics, leave }: Started,
 ): Promise<void> {
-  const { closeMs = 60_000 } = config;
+  const { closeDelayMs = 0, closeMs = 60_000 } = config;
+  leave();
+  if (closeDelayMs > 0) {
+    console.log(`Not ready; calls are served for ${closeDelayMs / 1000} s more. A second signal ends at once.`);
+    await new Promise<void>((over) => void clock.after(closeDelayMs, over));
+  }
   const calls = gateway.liveCallCount();
   if (calls > 0)
     console.log(
       `${calls} ${calls === 1 ? "call" : "calls"} in flight; waiting up to ${closeMs / 1000} s. A second signal ends at once.`,
     );
-  // The gateway is not ready from here on, and its calls in flight finish.
+  // The gateway takes no calls from here on, and its calls in flight finish.
   await gateway.close({ deadlineMs: closeMs });
   if (calls > 0) console.log("The last call has ended.");
   await soon(new Promise((closed) => void server.close(closed)));
@@ -139,10 +144,13 @@ const soon = (work: Promise<unknown>): Promise<unknown> => within(work, FAREWELL
 interface Started {
   readonly url: string;
   readonly server: Server;
+  readonly clock: Clock;
   readonly gateway: Gateway;
   readonly backend: ModelBackend;
   readonly metrics: ServedMetrics | undefined;
   readonly metricsUrl: string | undefined;
+  /** Lets `/readyz` answer 503 from now on. */
+  readonly leave: () => void;
 }
 
 async function start(config: ServerOptions, stores: OpenedStores, place: Place): Promise<Started> {
@@ -175,8 +183,9 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     );
   const answer = toNodeHandler(gateway, { prefix });
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
+  let isLeaving = false;
   const server = createServer({ shouldUpgradeCallback: wantsWebSocket }, (req, res) => {
-    if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, req, res);
+    if (/^\/(?:healthz|readyz)(?:\?|$)/.test(req.url ?? "")) return void answerHealth(gateway, isLeaving, req, res);
     // Without a next handler, the gateway tells the client which addresses are right.
     const rest = (error?: Error): void => (error ? void res.writeHead(500).end() : answer(req, res));
     answer(req, res, (error) => (error || !answerAdmin ? rest(error) : answerAdmin(req, res, rest)));
@@ -185,7 +194,16 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   server.keepAliveTimeout = 72_000;
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
   const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas, currency ?? gateway.currency);
-  return { url: await listen(server, place), metricsUrl, metrics, server, gateway, backend: own.backend };
+  return {
+    url: await listen(server, place),
+    metricsUrl,
+    metrics,
+    server,
+    clock: own.clock ?? systemClock,
+    gateway,
+    backend: own.backend,
+    leave: () => void (isLeaving = true),
+  };
 }
 
 /** False for Java's client, which asks for an upgrade to HTTP/2 with each request, and takes an answer without one. */
@@ -206,9 +224,14 @@ function adminOf(admin: ServerAdminOptions, gateway: Gateway, stores: OpenedStor
 }
 
 /** Answers `/healthz` while the process runs, and `/readyz` with 503 when the gateway should get no calls. Anybody may ask: no details. */
-async function answerHealth(gateway: Gateway, req: IncomingMessage, res: ServerResponse): Promise<void> {
+async function answerHealth(
+  gateway: Gateway,
+  isLeaving: boolean,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
   if (req.url?.startsWith("/healthz")) return json(res, 200, { ok: true });
-  const { ready } = await gateway.health();
+  const ready = !isLeaving && (await gateway.health()).ready;
   json(res, ready ? 200 : 503, { ready });
 }
 

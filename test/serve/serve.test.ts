@@ -379,6 +379,43 @@ describe("polygate serve", () => {
     await Promise.all(streams);
   });
 
+  it("serves calls for closeDelayMs when it is told to end, while it is not ready, and ends at once at a second signal", async () => {
+    const store = `sqlite:${join(folder, "delay.db")}`;
+    // The delay of this clock passes when the test says so.
+    const file = await written(
+      "delay.ts",
+      `import { systemClock } from "${new URL("src/index.ts", ROOT).href}";
+      const after = (ms, callback) =>
+        ms === 777_000 ? (process.once("SIGUSR2", callback), () => {}) : systemClock.after(ms, callback);
+      ${DEFINE}({
+        gateway: () => ({ backend: demoModel(), clock: { ...systemClock, after } }),
+        closeDelayMs: 777_000,
+        onClose: () => console.log("closed"),
+      });`,
+    );
+    const line = "Not ready; calls are served for 777 s more. A second signal ends at once.\n";
+    const command = [process.execPath, CLI, "serve", file, "--store", store] as const;
+    for (const second of ["SIGUSR2", "SIGTERM"] as const) {
+      const server = await startPlayground({}, [...command], folder);
+      const { child, ended, output } = server.process;
+      const opened = await openStore(store);
+      await opened.store.add({ id: second, apiKey: `sk-${second}` });
+      await opened.close();
+      const statuses = (): Promise<number[]> =>
+        Promise.all(["/readyz", "/healthz"].map(async (path) => (await fetch(server.url + path)).status));
+      expect(await statuses()).toEqual([200, 200]);
+      child.kill("SIGTERM");
+      await expect.poll(output).toContain(line);
+      expect(await statuses()).toEqual([503, 200]);
+      const client = new OpenAI({ apiKey: `sk-${second}`, baseURL: `${server.url}/v1`, maxRetries: 0 });
+      const { choices } = await client.chat.completions.create(ask("Hello"));
+      expect(choices[0]?.message.content).toBe("You said: Hello");
+      child.kill(second);
+      expect(await ended).toEqual({ code: second === "SIGTERM" ? 143 : 0, signal: null });
+      expect(output().split("\n").slice(1).join("\n")).toBe(second === "SIGTERM" ? line : `${line}closed\nStopped.\n`);
+    }
+  });
+
   it("starts while its database is away, says so without the password, and is not ready", async () => {
     const file = await written("gateway.ts", GATEWAY);
     const store = "postgres://me:hunter2@127.0.0.1:1/x";
