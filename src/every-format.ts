@@ -21,7 +21,13 @@ export const GATEWAY_SHAPES: Shapes<GatewayOptions> = { ...COMMON_SHAPES, ...FOR
  * Creates a gateway.
  *
  * @throws RangeError for a limit that is not a positive integer, and a TypeError for an option that does not exist or has a wrong shape.
- * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+ * @example
+ * import { createGateway, memoryQuotaStore } from "polygate";
+ * import { relay } from "polygate/backends/relay";
+ *
+ * const apiKey = process.env["UPSTREAM_KEY"];
+ * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey });
+ * export const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-team-a" }]) });
  */
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
   assertOptions<GatewayOptions>("createGateway", options, GATEWAY_SHAPES);

@@ -143,7 +143,9 @@ const BEDROCK_SHAPES: Shapes<BedrockOptions> = {
  * Makes the `sign` of a relay to a service of AWS, by signatures of version 4. Signs the method, the address and the body, and the headers of the
  * signature alone: a proxy may change others. Throws a TypeError for wrong options.
  *
- * @example const backend = relay({ format: "messages", baseUrl, sign: signAws({ region, service: "bedrock-mantle", credentials }) });
+ * @example
+ * const sign = signAws({ region, service: "bedrock-mantle", credentials });
+ * const backend = relay({ format: "messages", baseUrl, sign });
  */
 export function signAws(options: SignAwsOptions): SignRequest {
   assertOptions<SignAwsOptions>("signAws", options, SIGN_SHAPES);

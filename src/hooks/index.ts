@@ -21,7 +21,8 @@ const CODE: OutputCode = duringCode([chatOutput, imageOutput] as readonly Output
  *
  * @example
  * const polite = withDuring({
- *   during: (event) => (event.type === "text-delta" ? { ...event, text: event.text.replaceAll("damn", "***") } : undefined),
+ *   during: (event) =>
+ *     event.type === "text-delta" ? { ...event, text: event.text.replaceAll("damn", "***") } : undefined,
  * });
  */
 export function withDuring<Context = unknown>(hook: Hook<Context>): Hook<Context> {

@@ -46,7 +46,8 @@ export interface HookStep {
  * @example
  * const noCards: Hook = {
  *   before(request) {
- *     if (/\b\d{16}\b/.test(JSON.stringify(request))) throw new GatewayError("invalid_request", "Do not send card numbers.");
+ *     if (/\b\d{16}\b/.test(JSON.stringify(request)))
+ *       throw new GatewayError("invalid_request", "Do not send card numbers.");
  *   },
  * };
  */

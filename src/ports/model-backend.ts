@@ -163,6 +163,7 @@ export type UnreadEvents = () => Iterable<ChatEvent | ImageEvent | EmbeddingEven
 
 /**
  * The details of a call that a backend receives beside the request. `signal` is a getter of the class, so a copy by spread has no signal.
+ * `observeUpstream`, `reportUnread` and `continueWith` are for a backend that asks an upstream.
  */
 export interface CallContext<Context = unknown> extends CallInfo<Context> {
   /**
@@ -185,19 +186,19 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    */
   reportConversions(conversions: readonly Conversion[]): void;
   /**
-   * Gives the gateway a function that returns the events which the backend has received and not yielded. The gateway calls it at most once,
-   * when the call was cut, even after the backend was stopped. It charges these events, because their upstream does, up to the place where it
-   * stops an answer that is too long. The function must return at once, and must not ask the upstream for more. A later report replaces an
-   * earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in a context that no gateway made.
-   */
-  readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;
-  /**
    * Tells the gateway about a request to an upstream: for the attempts of the call's record, for `onFailure`, for the price, and for the
    * observer. Send the returned headers with the request, and call `end` exactly once, however the exchange ends. `relay`, `aiSdk` and
    * `route` do this by themselves. Throws when the host's price has none for the upstream's model: let the error pass, and send nothing.
    * Missing only in a context that no gateway made.
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
+  /**
+   * Gives the gateway a function that returns the events which the backend has received and not yielded. The gateway calls it at most once,
+   * when the call was cut, even after the backend was stopped. It charges these events, because their upstream does, up to the place where it
+   * stops an answer that is too long. The function must return at once, and must not ask the upstream for more. A later report replaces an
+   * earlier one. `relay`, `aiSdk` and `route` report by themselves. Missing only in a context that no gateway made.
+   */
+  readonly reportUnread?: ((unread: UnreadEvents) => void) | undefined;
   /**
    * Prepares a further request for the same answer: closes the counts and the charge of the request before, and holds quota for the next. The
    * events that follow are counted and priced for the next request alone, and the caller is told the sum. Resolves with the request, whose

@@ -20,9 +20,9 @@ import {
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
 export interface TokenRates {
-  /** Input tokens. A model's row needs this price, unless it is only for pictures. */
+  /** Input tokens. */
   readonly input?: number;
-  /** Output tokens. A row with `input` needs this price: 0 for models without output, such as embedding models. */
+  /** Output tokens. */
   readonly output?: number;
   /** Input that was read from a prompt cache. Default: `input`. */
   readonly cacheRead?: number;
@@ -56,11 +56,15 @@ export interface TierRates extends TokenRates {
 
 /** The prices of one model. Prices are decimal numbers from 0 up, for `per` tokens. */
 export interface ModelPrice extends TokenRates {
+  /** Input tokens. Every model needs this price, unless it is only for pictures. */
+  readonly input?: number;
+  /** Output tokens. A model with `input` needs this price: 0 for models without output, such as embedding models. */
+  readonly output?: number;
   /** The tokens that a price is for: a power of ten. Default: 1,000,000. */
   readonly per?: number;
   /**
-   * The currency, such as `usd`: a quota unit is then a millionth of it. The unit `unit` is the quota unit itself. All models of a table
-   * must have the same unit. Default: `usd`.
+   * The currency by its code of three letters, such as `usd` or `eur`: a quota unit is then a millionth of it. Another text counts the same,
+   * but amounts have no currency. The unit `unit` is the quota unit itself. All models of a table must have the same unit. Default: `usd`.
    */
   readonly unit?: string;
   /**

@@ -31,7 +31,8 @@ export interface EncryptedResponseStoreOptions {
  * @throws TypeError for keys that are missing, have wrong names, or have the same name, and RangeError for a wrong length.
  * @example
  * const secret = Buffer.from(process.env.RESPONSES_SECRET, "base64"); // openssl rand -base64 32
- * const responseStore = encryptedResponseStore(sqlResponseStore({ db, dialect }), { keys: [{ name: "2026-01", secret }] });
+ * const keys = [{ name: "2026-01", secret }];
+ * const responseStore = encryptedResponseStore(sqlResponseStore({ db, dialect }), { keys });
  */
 export function encryptedResponseStore<Context>(
   store: ResponseStore<Context>,

@@ -74,8 +74,12 @@ const VERSION = "0.1.0";
  * Register the SDK first. Errors of its tracer or meter do not affect calls.
  *
  * @example
- * const observer = openTelemetry();
- * const gateway = createGateway({ backend, quotas, observer });
+ * import { createGateway, memoryQuotaStore } from "polygate";
+ * import { openTelemetry } from "polygate/telemetry";
+ * import { backend } from "./route.ts";
+ *
+ * const quotas = memoryQuotaStore([{ apiKey: "sk-team-a" }]);
+ * export const gateway = createGateway({ backend, quotas, observer: openTelemetry() });
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
   assertOptions<OpenTelemetryOptions>("openTelemetry", options, {

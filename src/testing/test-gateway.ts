@@ -84,8 +84,13 @@ const STEP_MS = 1_000;
  *
  * @throws TypeError and RangeError for wrong options, as `createGateway` does, and for a `key` or `budgets` beside `quotas`.
  * @example
+ * import OpenAI from "openai";
+ * import { scriptedBackend, testGateway } from "polygate/testing";
+ *
  * await using gateway = testGateway({ backend: scriptedBackend(["Hi"]) });
  * const client = new OpenAI({ apiKey: gateway.apiKey, fetch: gateway.fetch });
+ * const { output_text } = await client.responses.create({ model: "any", input: "Hello" });
+ * console.log(output_text); // Hi
  */
 export function testGateway<Context = unknown>(options: TestGatewayOptions<Context> = {}): TestGateway<Context> {
   assertOptions<TestGatewayOptions>("testGateway", options, SHAPES);

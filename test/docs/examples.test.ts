@@ -23,11 +23,11 @@ import { redisAnswers, REDIS } from "../stores/redis/servers.ts";
 import { databases, newPostgres } from "../stores/sql/databases.ts";
 import { openedBudgetsOf, openedOf } from "../stores/sql/open.ts";
 import { ROOT } from "./entries.ts";
-import { blocks, fileOf, pages } from "./pages.ts";
+import { blocks, fileOf, isOfReference, isWhole, pages } from "./pages.ts";
 import { stageExamples } from "./stage.ts";
 
 const run = promisify(execFile);
-const examples = blocks.filter(({ language }) => language === "ts");
+const examples = blocks.filter((block) => block.language === "ts" && !isOfReference(block));
 const bin = `${ROOT}node_modules/.bin`;
 const PRELOAD = `${ROOT}test/docs/any-port.mjs`;
 let folder: string;
@@ -117,6 +117,12 @@ describe("the examples", () => {
     const different = [...byFile].filter(([, same]) => new Set(same.map(({ code }) => code)).size > 1);
     expect(different.map(([file]) => file)).toEqual([]);
     expect(byFile.size).toBeGreaterThan(30);
+  });
+
+  it("of the functions that hosts call first are whole in the reference", () => {
+    const whole = blocks.filter((block) => isOfReference(block) && isWhole(block)).map(({ code }) => code);
+    const names = ["createGateway", "relay", "route", "openTelemetry", "adminHandler", "testGateway"];
+    expect(names.filter((name) => !whole.some((code) => code.includes(`${name}(`)))).toEqual([]);
   });
 
   it("compile", async () => {

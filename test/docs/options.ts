@@ -10,8 +10,9 @@ import {
   type ProjectReflection,
   ReferenceReflection,
   ReferenceType,
-  type Reflection,
+  Reflection,
   ReflectionKind,
+  type SomeType,
 } from "typedoc";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
@@ -679,15 +680,24 @@ function pageOf(
         !(inheritedFrom && (RETURNED.includes(type.name) || inherited.has(ownerOf(inheritedFrom)))),
     );
     const parents = (type.extendedTypes ?? []).map((one) => withoutArguments(one.toString()));
+    // The fields that a parent inherits from another file are for fewer readers than its own.
+    const files = new Map((type.extendedTypes ?? []).map((one) => [withoutArguments(one.toString()), sourceOf(one)]));
+    const isDeep = (one: DeclarationReflection): boolean => {
+      const parent = one.inheritedFrom && files.get(ownerOf(one.inheritedFrom));
+      return parent?.includes("/src/") === true && parent !== sourceOf(one);
+    };
     const isMember = children.some(({ name }) => name === "type");
     const fields = children.toSorted(
-      (one, other) => (isMember ? byRank(one, other) : 0) || needOf(one, parents) - needOf(other, parents),
+      (one, other) =>
+        (isMember ? byRank(one, other) : 0) ||
+        needOf(one, parents) - needOf(other, parents) ||
+        Number(isDeep(one)) - Number(isDeep(other)),
     );
     const comment = blocksOf(type.comment);
-    if (OPAQUE.has(type.name)) return [`## ${headingOf(type, group)}`, comment];
+    const described = [`## ${headingOf(type, group)}`, comment, examplesOf(type.comment)];
+    if (OPAQUE.has(type.name)) return described;
     return [
-      `## ${headingOf(type, group)}`,
-      comment,
+      ...described,
       inherited.size > 0 ? wrapped(`Has all of ${LIST.format(Array.from(inherited, linked))}.`) : "",
       fields
         .map((field) => fieldOf(type.name, field, shape, linked))
@@ -730,7 +740,7 @@ function valueOf(value: DeclarationReflection, shape: Shape, linked: Linked): st
   return [
     `## ${name}`,
     shape.signatures.map(linked).join("\n\n"),
-    ...comments.map(blocksOf),
+    ...comments.flatMap((one) => [blocksOf(one), examplesOf(one)]),
     parameters.map((one) => wrapped(`- \`${one.name}\`: ${paragraphsOf(one.comment).join(" ")}`, "  ")).join("\n"),
     fields.map((field) => fieldOf(name, field, shape, linked)).join("\n"),
     wrapped([...returned, ...told("throws").map((text) => `Throws ${text}`)].join(" ")),
@@ -749,6 +759,12 @@ const rankOf = ({ name, inheritedFrom }: DeclarationReflection): number =>
 
 /** Returns the name of the type that a field is inherited from. */
 const ownerOf = ({ name }: ReferenceType): string => name.split(".")[0] ?? "";
+
+/** Returns the source file of a name or of a type. */
+function sourceOf(one: Reflection | SomeType): string | undefined {
+  if (one instanceof ReferenceType) return one.symbolId?.fileName ?? (one.reflection && sourceOf(one.reflection));
+  return one instanceof Reflection ? one.project.getSymbolIdFromReflection(one)?.fileName : undefined;
+}
 
 /** Ranks required fields before others, and then those of the first parent before those of the next. */
 function needOf({ flags, inheritedFrom }: DeclarationReflection, parents: readonly string[]): number {
@@ -885,6 +901,10 @@ const blocksOf = (comment: Comment | undefined): string =>
     })
     .join("")
     .trim();
+
+/** Returns the examples of a comment, each a block of code. */
+const examplesOf = (comment: Comment | undefined): string =>
+  (comment?.getTags("@example") ?? []).map(({ content }) => textOf(content).trim()).join("\n\n");
 
 const textIn = (comment: Comment | undefined): string => textOf(comment?.summary ?? []);
 

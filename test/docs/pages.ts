@@ -51,6 +51,12 @@ export const blocks: readonly Block[] = [
 /** Returns the file that an example names in its first line. */
 export const fileOf = ({ code }: Block): string | undefined => /^\/\/ (\S+\.(?:ts|[cm]js))\n/.exec(code)?.[1];
 
+/** Tells whether a block stands in the reference, whose examples come from doc comments and have no file. */
+export const isOfReference = ({ page }: Block): boolean => page.startsWith("docs/reference/");
+
+/** Tells whether a block imports the names that it uses. */
+export const isWhole = ({ code }: Block): boolean => code.startsWith("import ");
+
 /** Returns the text of a page without its code blocks. */
 export const proseOf = ({ text }: Page): string => text.replaceAll(/^```[\s\S]*?^```$/gm, "");
 

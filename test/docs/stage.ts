@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, symlink, writeFile } from "node:fs/p
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { entries, ROOT } from "./entries.ts";
-import { blocks, fileOf } from "./pages.ts";
+import { blocks, fileOf, isOfReference, isWhole } from "./pages.ts";
 
 /** Files that readers bring. The examples need only their types. */
 const BROUGHT = {
@@ -40,8 +40,9 @@ export async function stageExamples(): Promise<string> {
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
   await symlink(`${ROOT}test/hosts/runtimes.d.ts`, join(folder, "runtimes.d.ts"));
   for (const [name, code] of Object.entries(BROUGHT)) await writeFile(join(folder, name), code);
-  for (const block of blocks) {
-    const name = block.language === "ts" ? fileOf(block) : undefined;
+  for (const [at, block] of blocks.entries()) {
+    const isNamed = !isOfReference(block) || !isWhole(block);
+    const name = block.language !== "ts" ? undefined : isNamed ? fileOf(block) : `reference-${at}.ts`;
     // An example in a folder needs a framework that is not installed here. `test/package/frameworks.test.ts` compiles and runs it.
     if (name !== undefined && !name.includes("/")) await writeFile(join(folder, name), block.code);
   }

@@ -139,7 +139,16 @@ const csvHeaders = ({ fileName, note }: NonNullable<Told["csv"]>): Readonly<Reco
  *
  * @param store A durable store, or the `keys` of a store in memory, which has no budgets.
  * @throws TypeError without `authorize`, and for a wrong option.
- * @example app.use("/admin/api", toExpressHandler(adminHandler(stores.ports.quotas, { authorize: (request) => userOf(request) })));
+ * @example
+ * import express from "express";
+ * import { adminHandler } from "polygate/admin/http";
+ * import { toExpressHandler } from "polygate/express";
+ * import { openStores } from "polygate/stores";
+ *
+ * const stores = await openStores("sqlite:gateway.db");
+ * const users = new Map([["session=9f2c", { name: "ann" }]]); // Your login.
+ * const authorize = ({ headers }: Request) => users.get(headers.get("cookie") ?? "");
+ * export const app = express().use("/admin/api", toExpressHandler(adminHandler(stores.ports.quotas, { authorize })));
  */
 export function adminHandler<Context = unknown>(
   store: KeyDirectory & Partial<BudgetDirectory>,

@@ -47,7 +47,10 @@ export {
  * warnings. Throws a TypeError for wrong options, and a RangeError for a wrong time or limit.
  *
  * @example
- * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });
+ * const backend = aiSdk({
+ *   chat: { sonnet: anthropic("claude-sonnet-4-5") },
+ *   images: { "image-model-multi": openai.image("gpt-image-1") },
+ * });
  */
 export function aiSdk(options: AiSdkOptions): ModelBackend {
   assertOptions<AiSdkOptions>("aiSdk", options, AI_SDK_SHAPES);

@@ -83,7 +83,14 @@ function formatHint(format: unknown): string {
  * Throws a TypeError for wrong options, and a RangeError for a wrong timeout or limit.
  *
  * @example
- * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
+ * import { relay } from "polygate/backends/relay";
+ *
+ * export const backend = relay({
+ *   format: "messages",
+ *   baseUrl: "https://api.example.com/v1",
+ *   apiKey: process.env["UPSTREAM_KEY"],
+ *   models: { small: "claude-haiku-4-5" },
+ * });
  */
 export function relay<Format extends RelayFormat | UpstreamFormat>(
   options: RelayOptions<Format>,

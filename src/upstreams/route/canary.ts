@@ -38,7 +38,7 @@ const values: Check = (path, value) => typeof value === "string" || listOf("stri
  * shrinks, keys only leave. Calls of these keys ask the new upstreams first, and the others after a failure. All other keys never reach the
  * new upstreams. Throws a TypeError or a RangeError for wrong options.
  *
- * @example canary({ upstreams: ["next"], share: 0.05, metadata: { ring: "early" } })
+ * @example canary({ upstreams: ["next"], share: 0.05, metadata: { ring: "early" } });
  */
 export function canary(options: CanaryOptions): Canary {
   assertOptions<CanaryOptions>("canary", options, {

@@ -24,7 +24,13 @@ export type { RouteUpstream } from "./upstream.ts";
  * never repeated. Throws a TypeError for wrong options, and a RangeError for a wrong number.
  *
  * @example
- * route({ routes: { "claude-*": claude, fast: { upstreams: [{ backend: here, weight: 3 }, { backend: there, model: "large" }] } } });
+ * import { relay } from "polygate/backends/relay";
+ * import { route } from "polygate/backends/route";
+ *
+ * const here = relay({ format: "chat-completions", baseUrl: "http://127.0.0.1:8080/v1" });
+ * const there = relay({ format: "messages", baseUrl: "https://api.example.com/v1" });
+ * const upstreams = [here, { backend: there, model: "large", weight: 3 }];
+ * export const backend = route({ routes: { "claude-*": there, fast: { upstreams } } });
  */
 export function route(options: RouteOptions): RouteBackend {
   return routeOver(options, VERB_OF);

@@ -71,7 +71,7 @@ const [MAX_AT_ONCE, TIMEOUT_MS, MAX_CHARS] = [8, 300_000, 65_536];
  * Sends a share of a route's chats to one more upstream, once the caller's own upstream has begun to answer or has failed. Requests that make
  * an upstream do or keep something are not copied. Throws a TypeError or a RangeError for wrong options.
  *
- * @example shadow({ upstream: next, share: 0.02, onAnswer: ({ requestId, usage, events }) => compare(requestId, usage, events) })
+ * @example shadow({ upstream: next, share: 0.02, onAnswer: ({ requestId, usage, events }) => compare(requestId, usage, events) });
  */
 export function shadow(options: ShadowOptions): Shadow {
   assertOptions<ShadowOptions>("shadow", options, {
