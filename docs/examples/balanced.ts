@@ -1,4 +1,5 @@
 // balanced.ts
+// `prices.ts` stands in docs/prices.md.
 import { promptCache } from "polygate/backends/affinity";
 import { relay } from "polygate/backends/relay";
 import { balance, canary, hedge, route, shadow } from "polygate/backends/route";

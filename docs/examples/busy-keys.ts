@@ -1,4 +1,5 @@
 // busy-keys.ts
+// `route.ts` stands in docs/routes.md.
 import { borrowingQuotaStore, createGateway } from "polygate";
 import { quotas as shared } from "./durable-redis.ts"; // Or a store over SQL.
 import { backend } from "./route.ts";

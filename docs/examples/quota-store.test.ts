@@ -1,4 +1,5 @@
 // quota-store.test.ts
+// Write `my-store.ts` yourself: it opens your store, with functions for what the laws look at.
 import { type OpenQuotaStore, quotaStoreLaws } from "polygate/testing";
 import { describe, it } from "vitest";
 import { connect } from "./my-store.ts";
