@@ -11,6 +11,7 @@ import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
 import { notedCurrency } from "../stores/noted-currency.ts";
 import { UsageError } from "../stores/open/connection.ts";
+import type { LedgerDifference } from "../stores/sql/index.ts";
 import { keyMade, type KeyMade, unlimitedNote } from "./answers.ts";
 import { argument } from "./call-admin.ts";
 import {
@@ -402,7 +403,8 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       return async (_keys, { verify }) => {
         if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
         const differences = await verify();
-        if (differences.length > 0) throw new CommandError(differences.map(sentenceOf).join("\n"), { differences });
+        if (differences.length > 0)
+          throw new CommandError([...differences.map(sentenceOf), REPAIR].join("\n"), { differences });
         return { differences: 0 };
       };
     },
@@ -602,7 +604,13 @@ function assertAhead(expiresAt = 0, text = "", hint = ""): void {
     throw new UsageError(`--expires must be in the future, and ${text} is over.${hint}`);
 }
 
-const sentenceOf = (difference: object): string =>
-  Object.entries(difference)
-    .map(([name, value]) => `${name} ${oneLine(String(value))}`)
-    .join(", ");
+const sentenceOf = ({ table, id, field, stored, expected }: LedgerDifference): string => {
+  const row = `table ${table}, id ${oneLine(id)}`;
+  if (field === "missing") return `${row}: the row is missing, and the journal has its entries`;
+  const [found, right] = [stored, expected].map((value) => oneLine(String(value ?? "nothing")) || "nothing");
+  return `${row}, field ${field}, stored ${found}, expected ${right}`;
+};
+
+/** The next step after differences. A change of a key writes its row and the journal alike, and so mends none. */
+const REPAIR =
+  'No command mends a difference: see "Repair the ledger" in docs/production.md. It is told until the ledger is repaired.';

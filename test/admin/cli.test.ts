@@ -1448,15 +1448,24 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     await keys("create", "--id", "team", "--granted", "5", "--store", other);
     const database = new DatabaseSync(join(folder, "tampered.db"));
     database.exec("UPDATE polygate_keys SET granted = 6");
+    const entry = "'gone', 'lost', 'hold', 0, 0, 0, 0, 0, 0, 0";
+    const columns = "key_id, hold_id, kind, at, granted, charged, held, overdraft, estimated, noted";
+    database.exec(`INSERT INTO polygate_journal (${columns}) VALUES (${entry})`);
     database.close();
+    const next = 'No command mends a difference: see "Repair the ledger" in docs/production.md.';
     expect(await polygateProcess(["keys", "verify"], { POLYGATE_STORE: other })).toEqual({
       code: 1,
       stdout: "",
-      stderr: "table keys, id team, field granted, stored 6, expected 5\n",
+      stderr: [
+        "table keys, id team, field granted, stored 6, expected 5",
+        "table keys, id gone: the row is missing, and the journal has its entries",
+        "table holds, id lost: the row is missing, and the journal has its entries",
+        `${next} It is told until the ledger is repaired.\n`,
+      ].join("\n"),
     });
     const { stderr } = await polygate(["keys", "verify", "--json"], { POLYGATE_STORE: other });
     const difference = { table: "keys", id: "team", field: "granted", stored: 6, expected: 5 };
-    expect(JSON.parse(stderr)).toMatchObject({ differences: [difference] });
+    expect(JSON.parse(stderr)).toMatchObject({ differences: [difference, { id: "gone" }, { id: "lost" }] });
   });
 
   it.each([

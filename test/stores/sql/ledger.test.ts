@@ -265,6 +265,31 @@ describe("verifyLedger", () => {
     expect(await verifyLedger(place.db, place.options)).toContainEqual(expect.objectContaining(found));
     await place.remove();
   });
+
+  // As docs/production.md says, "Repair the ledger".
+  it.each([
+    ["a row", "UPDATE polygate_keys SET charged = 40 WHERE id = 'key'"],
+    [
+      "a journal",
+      "INSERT INTO polygate_journal (key_id, kind, at, granted, charged, held, overdraft, estimated, noted) VALUES ('key', 'carried', 0, 0, 5, 0, 0, 0, 0)",
+    ],
+  ])("finds no difference after the repair of %s, also after holds are pruned", async (_, repair) => {
+    const place = await sqliteInMemory.place();
+    const { store, advance } = storeAt(place);
+    await store.add({ id: "key", granted: 100 });
+    await store.reserve({ id: "settled", keyId: "key", atLeast: 40, atMost: 40, leaseMs: LEASE_MS });
+    await store.settle("settled", { used: 40, certainty: "exact" });
+    await sql.raw("UPDATE polygate_keys SET charged = charged + 5").execute(place.db);
+    await store.grant("key", 10);
+    const difference = { table: "keys", id: "key", field: "charged", stored: 45, expected: 40 };
+    expect(await verifyLedger(place.db, place.options)).toEqual([difference]);
+    await sql.raw(repair).execute(place.db);
+    expect(await verifyLedger(place.db, place.options)).toEqual([]);
+    advance(LEASE_MS);
+    expect(await store.prune({ olderThanMs: 0 })).toBe(1);
+    expect(await verifyLedger(place.db, place.options)).toEqual([]);
+    await place.remove();
+  });
 });
 
 it("prunes up to one time, and ends however many calls are resolved meanwhile", async () => {
