@@ -4,7 +4,7 @@ import { wrongAddress } from "polygate";
 import { toExpressHandler } from "polygate/express";
 import { gateway } from "./gateway.ts";
 
-const app = express();
+const app = express().disable("x-powered-by");
 app.use("/ai", toExpressHandler(gateway));
 // The last route of all, for clients with a wrong base URL.
 app.use(({ method, originalUrl, headers }, response) => {

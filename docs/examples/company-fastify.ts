@@ -24,7 +24,8 @@ const stores = await openStores(env["POLYGATE_STORE"] ?? "postgres://127.0.0.1/g
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
 });
 const rateLimiter = flexibleRateLimiter({ perKey: { requests: [stores.counter(20, 60)] } });
-const exporter = new PrometheusExporter({ preventServerStart: true });
+const metricsAt = { host: env["METRICS_HOST"] || "127.0.0.1", port: Number(env["METRICS_PORT"] || 9464) };
+const exporter = new PrometheusExporter({ ...metricsAt, preventServerStart: true });
 const meterProvider = new MeterProvider({ readers: [exporter] });
 const stopMetrics = budgetMetrics(meterProvider.getMeter("company"), stores.ports.quotas, { currency: "usd" });
 const observer = openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] });
@@ -47,6 +48,7 @@ const admin = adminHandler(stores.ports.quotas, {
   gateway, // For its running calls and its health.
   calls: stores.calls,
   audit: stores.auditLog,
+  replayStore: stores.ports.replayStore, // A repeated change is made once, also by another process.
   page: adminPage(),
 });
 
@@ -58,10 +60,6 @@ app.addHook("onRequest", ({ raw }, reply, done) => {
   // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
   ai(raw, reply.raw, (error) => (error ? done(error) : adminOfKeys(raw, reply.raw, done)));
-});
-app.get("/metrics", (request, reply) => {
-  reply.hijack();
-  exporter.getMetricsRequestHandler(request.raw, reply.raw);
 });
 app.get("/healthz", () => ({ ok: true }));
 app.get("/readyz", async (_request, reply) => {
@@ -85,4 +83,5 @@ const address = await listening.catch((error: Error) => {
   process.exit(1);
 });
 console.log(`The gateway is at ${address}/ai`);
+await exporter.startServer(); // On a port of its own: the metrics tell what each team spends.
 for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);

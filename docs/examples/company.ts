@@ -20,29 +20,28 @@ const prices = priceTable({ "gpt-5-mini": { input: 0.25, output: 2 }, "claude-ha
 const stores = await openStores(env["POLYGATE_STORE"] ?? "sqlite:gateway.db", {
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
 });
-const onCall = stores.recorder();
 const rate = (requests: number, tokens: number): RateLimits => ({
   requests: [stores.counter(requests, 60)],
   tokens: [stores.counter(tokens, 60)],
 });
 const rateLimiter = flexibleRateLimiter({ perKey: rate(20, 40_000), tiers: { gold: { perKey: rate(200, 400_000) } } });
-const exporter = new PrometheusExporter({ preventServerStart: true });
+const metricsAt = { host: env["METRICS_HOST"] || "127.0.0.1", port: Number(env["METRICS_PORT"] || 9464) };
+const exporter = new PrometheusExporter({ ...metricsAt, preventServerStart: true });
 const meterProvider = new MeterProvider({ readers: [exporter] });
 const stopMetrics = budgetMetrics(meterProvider.getMeter("company"), stores.ports.quotas, { currency: "usd" });
 const observer = openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] });
+const onCall = stores.recorder();
 const gateway = createGateway({ backend, ...stores.ports, ...prices, rateLimiter, observer, onCall });
 
-const app = express();
+const app = express().disable("x-powered-by");
 app.use("/ai", toExpressHandler(gateway));
-app.get("/metrics", (request, response) => exporter.getMetricsRequestHandler(request, response));
 app.get("/healthz", (_request, response) => response.json({ ok: true }));
 app.get("/readyz", async (_request, response) => {
   const { ready } = await gateway.health();
   response.status(ready ? 200 : 503).json({ ready });
 });
-// The last route of all, for clients with a wrong base URL.
 app.use(({ method, originalUrl, headers }, response) => {
-  response.status(404).json(wrongAddress(gateway, method, originalUrl, "/ai", headers));
+  response.status(404).json(wrongAddress(gateway, method, originalUrl, "/ai", headers)); // Last, for wrong base URLs.
 });
 const [host, port] = [env["HOST"] || "127.0.0.1", Number(env["PORT"] || 3000)];
 const server = app.listen(port, host, (error) => {
@@ -57,4 +56,5 @@ process.once("SIGTERM", async () => {
   stopMetrics();
   await stores.close();
 });
+await exporter.startServer(); // On a port of its own: the metrics tell what each team spends.
 for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);

@@ -15,7 +15,7 @@ const gateway = createGateway<ReturnType<typeof callerOf>>({
   quotas: memoryQuotaStore([{ apiKey: "sk-team-a" }]),
 });
 
-const app = express();
+const app = express().disable("x-powered-by");
 app.set("trust proxy", 1); // One proxy stands before this server.
 app.use("/ai", async (req, res, next) => {
   if (!callerOf(req).isSuspended) return next();

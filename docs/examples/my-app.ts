@@ -15,7 +15,7 @@ export const policy = {
 } satisfies Partial<GatewayOptions>;
 
 export function myApp(gateway: Gateway): Express {
-  const app = express();
+  const app = express().disable("x-powered-by");
   app.get("/", (_req, res) => void res.send("My app"));
   return app.use("/ai", toExpressHandler(gateway));
 }

@@ -23,7 +23,8 @@ const gateway = createGateway({
   observer: openTelemetry({ meterProvider, spendBy: ["group", "budget", "key"] }),
 });
 
-const app = express();
+const app = express().disable("x-powered-by");
 app.use("/ai", toExpressHandler(gateway));
+// Let only Prometheus reach this path: it tells what each team spends.
 app.get("/metrics", (request, response) => exporter.getMetricsRequestHandler(request, response));
 app.listen(3000, "127.0.0.1", (error) => error && console.error(`The port cannot be used: ${error.message}`));

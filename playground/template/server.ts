@@ -9,7 +9,7 @@ import { admin } from "./admin.ts";
 import { host, stop, port } from "./env.ts";
 import { endWith, gateway } from "./gateway.ts";
 
-const app = express();
+const app = express().disable("x-powered-by");
 app.use("/ai", toExpressHandler(gateway));
 app.use("/admin", toExpressHandler(admin));
 app.get("/healthz", (_req, res) => void res.json({ ok: true }));

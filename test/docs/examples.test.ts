@@ -64,6 +64,8 @@ async function start(command: string, ...args: readonly string[]): Promise<numbe
 /** A started example, and what it has written to its error output. */
 interface Started {
   readonly port: number;
+  /** The port of the metrics of a whole gateway. */
+  readonly metricsPort: number | undefined;
   readonly child: ChildProcess;
   readonly errors: () => string;
 }
@@ -71,6 +73,7 @@ interface Started {
 async function startWith(env: Record<string, string>, command: string, ...args: readonly string[]): Promise<Started> {
   const child = spawn(command, args, { ...inFolder(env), stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
+  const ports: number[] = [];
   let said = "";
   let errors = "";
   child.stderr.on("data", (text: Buffer) => {
@@ -80,7 +83,10 @@ async function startWith(env: Record<string, string>, command: string, ...args: 
   for await (const line of createInterface(child.stdout)) {
     said += `${line}\n`;
     const [, port] = /^listening at (\d+)$/.exec(line) ?? [];
-    if (port !== undefined) return { port: Number(port), child, errors: () => errors };
+    if (port !== undefined) ports.push(Number(port));
+    const [first, second] = ports;
+    if (first !== undefined && (second !== undefined || !args.at(-1)?.startsWith("company")))
+      return { port: first, metricsPort: second, child, errors: () => errors };
   }
   throw new Error(`${command} ${args.join(" ")} has ended.\n${said}`);
 }
@@ -757,7 +763,13 @@ describe("the whole gateway", () => {
     await inDollars("budgets update team-a --amount 0.00004 --yes", "sqlite:gateway.db");
     const { upstream, asked, url } = await startUpstream("Hello from the second one.");
     const env = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
-    const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company.ts");
+    const { port, metricsPort, child, errors } = await startWith(
+      env,
+      process.execPath,
+      "--import",
+      PRELOAD,
+      "company.ts",
+    );
     try {
       const address = `http://127.0.0.1:${port}`;
       const openai = (apiKey: string): OpenAI => new OpenAI({ apiKey, baseURL: `${address}/ai/v1`, maxRetries: 0 });
@@ -776,9 +788,10 @@ describe("the whole gateway", () => {
         }),
       );
       expect(limits).toEqual(["200", "20"]);
-      const [ready, metrics] = await Promise.all(["readyz", "metrics"].map((path) => fetch(`${address}/${path}`)));
-      expect(ready?.status).toBe(200);
-      const series = await metrics?.text();
+      const { status, headers: ofReady } = await fetch(`${address}/readyz`);
+      expect([status, ofReady.get("x-powered-by")]).toEqual([200, null]);
+      expect((await fetch(`${address}/metrics`)).status).toBe(404);
+      const series = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
       expect(series).toMatch(/^polygate_spend_total\{(?=.*polygate_key="anna").*polygate_budget="team-a".*\} \d/m);
       expect(series).toMatch(/^polygate_budget_used\{.*polygate_budget="team-a".*polygate_currency="USD".*\} \d/m);
       expect((await fetch(`${address}/healthz`)).status).toBe(200);
@@ -811,7 +824,13 @@ describe("the whole gateway in Fastify", () => {
     const upstreams = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
     const passwords = { ADMIN_PASSWORD: "a long secret", ADMIN_READ_PASSWORD: "a secret to look" };
     const env = { ...upstreams, POLYGATE_STORE: store, ...passwords, HOST: "", PORT: "" };
-    const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company-fastify.ts");
+    const { port, metricsPort, child, errors } = await startWith(
+      env,
+      process.execPath,
+      "--import",
+      PRELOAD,
+      "company-fastify.ts",
+    );
     const site = `http://127.0.0.1:${port}`;
     try {
       const ask = (apiKey: string) =>
@@ -842,7 +861,8 @@ describe("the whole gateway in Fastify", () => {
         ],
       });
       expect((await fetch(`${site}/readyz`)).status).toBe(200);
-      const series = await (await fetch(`${site}/metrics`)).text();
+      expect((await fetch(`${site}/metrics`)).status).toBe(404);
+      const series = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
       expect(series).toMatch(/^polygate_spend_total\{(?=.*polygate_key="anna").*polygate_budget="team-a".*\} \d/m);
       expect(series).toMatch(/^polygate_breaker_state\{.*polygate_breaker_upstream="second".*\} \d/m);
       expect(await (await fetch(`${site}/v1/models`)).text()).toContain("no route GET /v1/models");
