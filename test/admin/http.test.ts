@@ -3039,7 +3039,10 @@ describe("a repeated request", () => {
           {
             error: {
               code: "unavailable",
-              message: "The store is away. Try again in some seconds, and look whether a change was made.",
+              message:
+                method === "GET"
+                  ? "The store is away. Try again in some seconds."
+                  : "The store is away. Try again in some seconds, and look whether a change was made.",
             },
           },
         ]);

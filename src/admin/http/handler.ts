@@ -280,7 +280,11 @@ class Admin {
   }
 
   #app(root: string): H3 {
-    const app = new H3({ silent: true, allowMalformedURL: true, onError: (error) => this.#failed(error) });
+    const app = new H3({
+      silent: true,
+      allowMalformedURL: true,
+      onError: (error, { req }) => this.#failed(error, isRead(req)),
+    });
     for (const [path, operations] of Map.groupBy(this.#operations, (one) => one.path)) {
       for (const operation of operations)
         app.on(operation.method, `${root}${path}`, (event) => this.#run(operation, event));
@@ -325,7 +329,7 @@ class Admin {
       const context = { user: login, askAgain: ask, base } satisfies Context;
       return await app.fetch(Object.assign(request, { context }));
     } catch (error) {
-      return this.#failed(error);
+      return this.#failed(error, isRead(request));
     }
   }
 
@@ -375,6 +379,7 @@ class Admin {
     const kept = await this.#bounded(
       action === undefined || key === null ? work() : this.#once(key, operation, asked, event, text, request, work),
       request,
+      action === undefined,
     );
     request.assertAwaited();
     // A change that is made gets its answer.
@@ -385,11 +390,15 @@ class Admin {
   }
 
   /** Ends a wait for a store that hangs. A change that has begun goes on, and keeps its `Idempotency-Key`; any other is not made any more. */
-  async #bounded(work: Promise<Kept>, request: WatchedRequest): Promise<Kept> {
+  async #bounded(work: Promise<Kept>, request: WatchedRequest, ofRead: boolean): Promise<Kept> {
     const kept = await within(work, WORK_MS, this.#services.clock);
     if (kept !== LATE) return kept;
     request.isOver = true;
-    throw refusedForNow("The store has not answered in time. Look whether the change was made.");
+    throw refusedForNow(
+      ofRead
+        ? "The store has not answered in time. Try again in some seconds."
+        : "The store has not answered in time. Look whether the change was made.",
+    );
   }
 
   /** Does the work, and gives the errors of the stores their status. */
@@ -523,8 +532,8 @@ class Admin {
   }
 
   /** Answers with an error. Tells the user the cause of a refusal only. */
-  #failed(thrown: unknown): Response {
-    const { status, message, told, headers } = refusalIn(thrown) ?? this.#reported(thrown);
+  #failed(thrown: unknown, ofRead = false): Response {
+    const { status, message, told, headers } = refusalIn(thrown) ?? this.#reported(thrown, ofRead);
     const { code = codeOfStatus(status), limit } = told;
     // People paste secrets for ids.
     const body = { error: { code, message: masked(message), ...(limit && { limit }) } };
@@ -535,7 +544,7 @@ class Admin {
    * Tells the host of a failure, and returns the error for the user. Every request fails while a store is away or has no tables: the host hears
    * of one a minute.
    */
-  #reported(thrown: unknown): AdminRefusal {
+  #reported(thrown: unknown, ofRead: boolean): AdminRefusal {
     // The router wraps errors.
     const cause = HTTPError.isError(thrown) && thrown.unhandled ? thrown.cause : thrown;
     const now = this.#services.clock.now();
@@ -548,9 +557,15 @@ class Admin {
     // By the contract of stores, this message holds no secret. It names the command that makes the tables.
     if (isUnmigrated(cause)) return refused(503, cause.message);
     if (!isQuiet) return refused(500, "The request has failed.");
-    return refusedForNow("The store is away. Try again in some seconds, and look whether a change was made.");
+    return refusedForNow(
+      ofRead
+        ? "The store is away. Try again in some seconds."
+        : "The store is away. Try again in some seconds, and look whether a change was made.",
+    );
   }
 }
+
+const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
 
 /** Returns the refusal behind an error, which the router may have wrapped. The router refuses a mount without a page by itself. */
 function refusalIn(thrown: unknown): AdminRefusal | undefined {
