@@ -165,7 +165,7 @@ function keyOf(json: string): NewKey {
 /** The error of a line that is no JSON. A parser may quote the text in its error, and the text may contain a secret. */
 class BrokenJson extends RangeError {
   override readonly name = "BrokenJson";
-  override readonly message = "This is no JSON.";
+  override readonly message = "This is no JSON. Each line must be a JSON object of a key, as keys export writes it.";
 }
 
 function parsed(json: string): unknown {

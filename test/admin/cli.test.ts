@@ -49,6 +49,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const home = { manifest: { version: "1.2.3", engines: { node: "" }, devDependencies: {} }, root: "" };
 const nothing = async (): Promise<void> => {};
+const NO_JSON = "This is no JSON. Each line must be a JSON object of a key, as keys export writes it.";
 const servers = { demo: nothing, serve: nothing };
 const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", home, servers };
 
@@ -1031,7 +1032,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
         "line 2: The id a is on line 1 already.",
         "line 3: idd is no field of a key. Did you mean id?",
         "line 4: granted must be an integer from 0 up, not -1",
-        "line 5, character 22: This is no JSON.",
+        `line 5, character 22: ${NO_JSON}`,
         "line 6: granted must be of the type number.",
         "line 7: This is no JSON object.",
         "line 8: metadata.team must be of the type string.",
@@ -1039,7 +1040,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
       ].join("\n"),
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
-    await expect(run(many, "import")).rejects.toThrow(/line 10, character 2: This is no JSON.\nand 990 more\.$/);
+    await expect(run(many, "import")).rejects.toThrow(`line 10, character 2: ${NO_JSON}\nand 990 more.`);
     // Only the lines that the error names are searched for their first wrong character.
     const { wrong } = readLines(many);
     expect(wrong.flatMap(({ character, line }) => (character === undefined ? [] : line))).toEqual(
@@ -1060,7 +1061,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
       { line: 1, error: "There is no budget of the id nope.", code: "not_found" },
       { line: 2, error: "grantd is no field of a key. Did you mean granted?", code: "invalid_request" },
       { line: 3, error: doubt, code: "confirmation_required" },
-      { line: 4, character: 7, error: "This is no JSON.", code: "invalid_request" },
+      { line: 4, character: 7, error: NO_JSON, code: "invalid_request" },
     ];
     const error = [
       "Nothing was imported.",
@@ -1112,7 +1113,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
   ])("tells the first wrong character of the line %s", async (line, at) => {
     const { run } = await fresh("broken");
     await expect(run(`{"id":"a"}\n${line}`, "import")).rejects.toThrow(
-      `Nothing was imported.\nline 2, character ${at}: This is no JSON.`,
+      `Nothing was imported.\nline 2, character ${at}: ${NO_JSON}`,
     );
   });
 
@@ -1705,7 +1706,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     [
       undefined,
       "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string",
-      "Correct the password of the add",
+      "The password is missing: add it to the address, or set PGPASSWORD",
     ],
     ["42501", "permission denied for schema public", "Let the user of the address make tables: GRANT ALL ON SCHEMA"],
     [

@@ -374,7 +374,8 @@ export function describeProblem(error: unknown): string {
 const STEPS: readonly (readonly [refusal: RegExp, step: string])[] = [
   [/^3D000 /, "Make it: createdb NAME"],
   [/^28000 role /, "Make it: createuser --pwprompt NAME; or start the server that the address means"],
-  [/^28P01 |^SASL: .* password must be /, "Correct the password of the address, or PGPASSWORD"],
+  [/^SASL: .* password must be /, "The password is missing: add it to the address, or set PGPASSWORD"],
+  [/^28P01 /, "Correct the password of the address, or PGPASSWORD"],
   [/^42501 .* for schema /, "Let the user of the address make tables: GRANT ALL ON SCHEMA … TO …"],
   [
     /^42501 /,
