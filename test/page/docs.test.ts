@@ -584,6 +584,16 @@ describe("the search", () => {
     ["will I be billed twice if my client retries after a network error", "retries/"],
     ["someone published our key on github, what should we do", "keys-and-limits/rotate-a-key"],
     ["can two customers see each other's data", "SECURITY/what-the-gateway-promises"],
+    ["store api keys in postgres", "quota/sql-postgresql-mysql-sqlite"],
+    ["x-request-id log", "options/failures"],
+    ["stream tool calls", "chat-completions/what-is-understood"],
+    ["retry timeout upstream", "backends/timeouts-of-a-slow-upstream"],
+    ["rate limit per key", "keys-and-limits/rate-limits"],
+    ["euro currency", "prices/"],
+    ["log prompts audit gdpr", "security/where-prompts-and-answers-are-kept"],
+    ["how do I see who spent the most", "usage/reports-and-bills"],
+    ["backend.check", "backends/relays"],
+    ["max body size limit", "options/limits-and-timeouts"],
   ])("answers %s first", (query, section) => {
     const [hit] = find(query);
     expect(`${hit?.page}/${hit?.heading}`).toBe(section);
