@@ -193,6 +193,8 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   // Many load balancers keep idle connections for a minute. A call on a connection that the server closes at this moment fails with 502.
   server.keepAliveTimeout = 72_000;
   server.on("upgrade", toUpgradeHandler(gateway, { prefix }));
+  // Tells `onFailure` what the store lacks, such as a migration, before calls come.
+  await gateway.health();
   const metricsUrl = await metrics?.start(own.quotas ?? stores.ports.quotas, currency ?? gateway.currency);
   return {
     url: await listen(server, place),

@@ -431,6 +431,27 @@ describe("polygate serve", () => {
     expect(await started.ended).toEqual({ code: 0, signal: null });
   });
 
+  it("says at its start that its tables are missing, if it must not make them", async () => {
+    const name = "unmigrated.db";
+    await writeFile(join(folder, name), "");
+    const file = await written(
+      "unmigrated.ts",
+      `${DEFINE}({ gateway: () => ({ backend: demoModel() }), storeOptions: { migrate: false } });`,
+    );
+    const command = [process.execPath, CLI, "serve", file, "--store", `sqlite:${name}`] as const;
+    const { url, process: started } = await startPlayground({}, [...command], folder);
+    await expect
+      .poll(started.errors)
+      .toMatch(
+        /^polygate: health check failed .*: The store's tables are missing\. Run "polygate keys migrate", .*\n$/,
+      );
+    const said = started.errors();
+    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+    expect(started.errors()).toBe(said);
+    started.child.kill("SIGTERM");
+    expect(await started.ended).toEqual({ code: 0, signal: null });
+  });
+
   it("says in a line which of its upstreams has a problem, and serves", async () => {
     const relayUrl = new URL("src/upstreams/relay/index.ts", ROOT).href;
     const routeUrl = new URL("src/upstreams/route/index.ts", ROOT).href;
