@@ -332,7 +332,7 @@ export function gatewayOf<Context>(
     }));
   const routes = new Routes(services, endpoints, served, parts, corsOf);
   const health = new Health(services);
-  const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
+  const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services, health)));
   const gateway: CoreGateway<Context> = {
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
@@ -571,7 +571,8 @@ function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & H
 /** Responses are kept for 30 days by default. In milliseconds. */
 const RESPONSE_RETAIN_MS = 30 * 86_400_000;
 
-const gaugesOf = ({ inFlight, settlements, bodies, backend, prices }: Services): GatewayGauges => ({
+const gaugesOf = ({ inFlight, settlements, bodies, backend, prices }: Services, health: Health): GatewayGauges => ({
+  isReady: async () => (await health.check({})).ready,
   get calls() {
     return inFlight.size;
   },

@@ -248,8 +248,13 @@ export interface Observer<Context = unknown> {
   begin(call: BegunCall<Context>): CallObserver<Context> | undefined;
 }
 
-/** The current state of a gateway. Each field is a getter that returns the current value. */
+/** The current state of a gateway. Each field but `isReady` is a getter that returns the current value. */
 export interface GatewayGauges {
+  /**
+   * Resolves with the `ready` of `gateway.health()`, without a context: shares its query of the quota store, at most one a second, and waits
+   * for it for at most a second. Never rejects.
+   */
+  readonly isReady: () => Promise<boolean>;
   /** The number of calls that have begun and are not yet settled. */
   readonly calls: number;
   /** The number of those calls whose answer is streamed. */

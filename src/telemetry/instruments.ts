@@ -116,8 +116,8 @@ export class Instruments {
 const BREAKER_STATES = ["closed", "open", "half-open"] as const satisfies readonly BreakerState[];
 
 /**
- * The metrics that are read only when they are collected: the sum over all gateways of their current state, the state of circuit breakers,
- * and spend.
+ * The metrics that are read only when they are collected: the sum over all gateways of their current state, whether all are ready, the state
+ * of circuit breakers, and spend.
  */
 export class Gauges {
   readonly #gateways = new Set<GatewayGauges>();
@@ -135,6 +135,15 @@ export class Gauges {
     );
     this.#sum(meter, "polygate.body.active", "{body}", "Request bodies in memory.", "bodies");
     this.#sum(meter, "polygate.body.active.size", "By", "Bytes of request bodies in memory.", "bodyBytes");
+    meter
+      .createObservableGauge("polygate.ready", {
+        unit: "1",
+        description: "1 while the gateway takes calls, and 0 while its quota store is away or it closes.",
+      })
+      .addCallback(async (result) => {
+        const all = await Promise.all(Array.from(this.#gateways, (gateway) => gateway.isReady()));
+        if (all.length > 0) result.observe(all.every(Boolean) ? 1 : 0);
+      });
     const description = "1 for the state of a breaker, else 0.";
     const breakers = meter.createObservableGauge("polygate.breaker.state", { unit: "1", description });
     breakers.addCallback((result) => {
@@ -173,7 +182,7 @@ export class Gauges {
     name: string,
     unit: string,
     description: string,
-    gauge: Exclude<keyof GatewayGauges, "upstreams" | "models">,
+    gauge: Exclude<keyof GatewayGauges, "isReady" | "upstreams" | "models">,
   ): void {
     meter.createObservableUpDownCounter(name, { unit, description }).addCallback((result) => {
       let total = 0;

@@ -296,6 +296,7 @@ describe("polygate serve", () => {
       new RegExp(`^polygate_budget_available\\{.*polygate_budget="blue".*\\} ${1_000 - used}$`, "m"),
     );
     expect(text).toMatch(/^polygate_budget_used\{.*polygate_currency="USD".*\}/m);
+    expect(text).toMatch(/^polygate_ready\{.*\} 1$/m);
     expect(text).toMatch(/^target_info\{service_name="polygate",.*\} 1$/m);
     expect(text).toMatch(/^gen_ai_server_request_duration_count\{.*gen_ai_request_model="demo-chat".*\} 1$/m);
     const spend = 'polygate_spend_total\\{.*polygate_group="sea",polygate_budget="blue",polygate_key="team-a".*\\}';

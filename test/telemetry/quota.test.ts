@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { GatewayError, type ModelBackend, type RateVerdict } from "../../src/index.ts";
 import { manualClock } from "../../src/testing/laws/manual-clock.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { counted, failing, INPUT, MINUTE, never, readUntil, speaking, WORD } from "../pipeline/bench.ts";
+import { counted, failing, INPUT, MINUTE, never, opened, readUntil, speaking, WORD } from "../pipeline/bench.ts";
 import { collected, type Collected, only, watched } from "./stage.ts";
 
 /** The value of a metric's only series; undefined where it has none. */
@@ -206,4 +206,64 @@ it("shows the state of each breaker of a route", async () => {
   isBroken = false;
   await bench.send();
   expect(await states()).toEqual({ first: "closed", "any*": "closed" });
+});
+
+describe("readiness", () => {
+  it("is 1 while the quota store answers, and 0 while it is away or the gateway closes", async () => {
+    let isAway = false;
+    const bench = watched({
+      backend: speaking(WORD, never),
+      around: (store) => ({
+        balance: async (keyId, call) => {
+          if (isAway) throw new Error("The database is away.");
+          return store.balance(keyId, call);
+        },
+      }),
+    });
+    const ready = (): Promise<unknown> => valueOf(bench, "polygate.ready");
+    expect(await ready()).toBe(1);
+    isAway = true;
+    await bench.clock.advance(1_000);
+    expect(await ready()).toBe(0);
+    isAway = false;
+    await bench.clock.advance(1_000);
+    expect(await ready()).toBe(1);
+    const answer = bench.send();
+    await bench.clock.advance(0);
+    const closed = bench.gateway.close({ deadlineMs: 5 });
+    expect(await ready()).toBe(0);
+    await bench.clock.advance(5);
+    await Promise.all([closed, answer]);
+    // A closed gateway must not be asked: its host closes the store next.
+    isAway = true;
+    await bench.clock.advance(1_000);
+    const told = bench.failures.length;
+    await ready();
+    expect(bench.failures).toHaveLength(told);
+  });
+
+  it("shares the query of a health check, and waits a second for a store that hangs", async () => {
+    let asked = 0;
+    const bench = watched({
+      around: (store) => ({ balance: (keyId, call) => (++asked > 1 ? never : store.balance(keyId, call)) }),
+    });
+    await bench.gateway.health();
+    expect(await valueOf(bench, "polygate.ready")).toBe(1);
+    expect(asked).toBe(1);
+    await bench.clock.advance(1_000);
+    const ready = valueOf(bench, "polygate.ready");
+    await bench.clock.advance(1_000);
+    expect(await ready).toBe(0);
+    expect(asked).toBe(2);
+  });
+
+  it("of several gateways with one observer is that of the worst", async () => {
+    const collecting = collected();
+    const { observer } = collecting;
+    expect(await valueOf(collecting, "polygate.ready")).toBeUndefined();
+    opened({ observer });
+    expect(await valueOf(collecting, "polygate.ready")).toBe(1);
+    opened({ observer, around: () => ({ balance: () => Promise.reject(new Error("The database is away.")) }) });
+    expect(await valueOf(collecting, "polygate.ready")).toBe(0);
+  });
 });
