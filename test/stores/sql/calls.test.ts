@@ -610,7 +610,7 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     await own.remove();
   });
 
-  it("knows no currency of sums that a version without this column has written, nor of a first call that has left no record", async () => {
+  it("knows no currency of a charge that has left no record before any call has told one", async () => {
     const own = await database.place();
     const { store } = storeAt(own);
     await store.add({ id: "lost", granted: 1_000 });
