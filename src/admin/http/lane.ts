@@ -52,8 +52,10 @@ export class Lane {
   }
 }
 
-/** The characters of a piece of an answer. A shorter answer is sent as a whole: connections hold as much by themselves. */
+/** The characters of a piece of an answer. */
 const PIECE_CHARS = 64 * 1024;
+/** A shorter answer is sent as a whole, and not counted. A client may ask for a hundred at once on its connection. */
+const SHORT_CHARS = 16 * 1024;
 /** The most characters of large answers whose clients still read them, beside those of one further answer. */
 const MOST_UNREAD_CHARS = 64 * 1024 * 1024;
 /** A large answer that its client has not read after this time is broken off, in milliseconds. */
@@ -77,7 +79,7 @@ export class Unread {
    */
   body(text: string, request: Request): string | ReadableStream<Uint8Array> {
     const { length } = text;
-    if (length <= PIECE_CHARS) return text;
+    if (length <= SHORT_CHARS) return text;
     if (this.#chars >= MOST_UNREAD_CHARS) throw tooMany("large answers");
     this.#chars += length;
     let [at, rest] = [0, text];
