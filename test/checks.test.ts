@@ -26,6 +26,7 @@ const TRACKED: readonly string[] = [
   "docs/examples/*.ts",
   "grafana/{dashboard.json,alerts.yaml}",
   "test/**/*.{ts,json}",
+  "test/README.md",
   "test/{docs,playground}/*.mjs",
   "test/external/*.py",
   "test/recordings/**/*.{txt,md}",

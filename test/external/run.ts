@@ -1,4 +1,4 @@
-/** `npm run external -- NAME` runs a suite that others wrote, from its folder in `.external`. CONTRIBUTING.md says how to get each. */
+/** `npm run external -- NAME` runs a suite that others wrote, from its folder in `.external`. test/README.md says how to get each. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -123,6 +123,6 @@ if (!suite) {
   console.error(`npm run external -- NAME [FOLDER], with one of: ${Object.keys(SUITES).join(", ")}`);
   process.exitCode = 2;
 } else if (!existsSync(folder)) {
-  console.error(`${folder} does not exist. CONTRIBUTING.md says how to get ${name}.`);
+  console.error(`${folder} does not exist. test/README.md says how to get ${name}.`);
   process.exitCode = 2;
 } else process.exitCode = (await suite()) ? 0 : 1;
