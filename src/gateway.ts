@@ -9,7 +9,7 @@ import type { CorsOptions } from "./http/answer.ts";
 import { KnownBodies } from "./http/known-bodies.ts";
 import { checkedTokenPrice, type Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
-import type { ImagePrice } from "./kinds/image/price.ts";
+import { checkedImagePrice, type ImagePrice } from "./kinds/image/price.ts";
 import type { HostPrices, KindModule } from "./kinds/kind.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import { currencyCode } from "./model/money.ts";
@@ -20,6 +20,7 @@ import {
   CLOCK,
   checkOf,
   closeOptionsOf,
+  CURRENCY,
   hasMethod,
   lacking,
   listOf,
@@ -427,6 +428,16 @@ const assertPrice: Check = (path, price) => {
   if (typeof price === "object")
     throw new TypeError(`${path} must be a function: write ...priceTable({…}) for prices.`);
   checkOf("function")(path, price);
+  const { models, currency, hasFreeModels } = price as Price | ImagePrice;
+  assertOptions<PriceFields>(path, { models, currency, hasFreeModels }, PRICE_FIELDS);
+};
+
+type PriceFields = Pick<Price & ImagePrice, "models" | "currency" | "hasFreeModels">;
+
+const PRICE_FIELDS: Shapes<PriceFields> = {
+  models: { optional: listOf("string") },
+  currency: { optional: CURRENCY },
+  hasFreeModels: "boolean?",
 };
 
 const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { requests: [counter] } })";
@@ -446,7 +457,7 @@ export const COMMON_SHAPES: Shapes<CommonOptions> = {
   responseRetainMs: "positive?",
   codeRunner: { optional: portOf(["run"], "a CodeRunner") },
   price: { optional: assertPrice },
-  imagePrice: "function?",
+  imagePrice: { optional: assertPrice },
   countTokens: "function?",
   countInput: { optional: ["estimate", "backend"] },
   hooks: "list?",
@@ -490,7 +501,10 @@ function servicesOf(
       running: new Map(),
     },
     responses: responsesOf(options, formats),
-    prices: { price: options.price && checkedTokenPrice(options.price), imagePrice: options.imagePrice },
+    prices: {
+      price: options.price && checkedTokenPrice(options.price),
+      imagePrice: options.imagePrice && checkedImagePrice(options.imagePrice),
+    },
     currency: currencyOf(options),
     kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
     listed: { models: undefined },

@@ -198,6 +198,14 @@ export function assertEndpoints(factory: string, gateway: unknown): void {
 /** The shape of an option for a clock. */
 export const CLOCK: { readonly optional: Check } = { optional: portOf(["now", "after", "every"], "a Clock") };
 
+export const isCurrencyCode = (text: unknown): text is string => typeof text === "string" && /^[a-z]{3}$/i.test(text);
+
+/** Checks an option for the code of a currency. */
+export const CURRENCY: Check = (path, code) => {
+  if (!isCurrencyCode(code))
+    throw new TypeError(`${path} must be a code of three letters, such as usd, not ${quoted(code)}`);
+};
+
 /** Throws a TypeError for a port that lacks one of its methods, and says what was probably given instead. */
 export const assertMethods = (
   where: string,

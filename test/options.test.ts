@@ -327,6 +327,25 @@ describe("a wrong shape gets a sentence", () => {
       "createGateway: price must be a function: write ...priceTable({…}) for prices.",
     ],
     [
+      "prices of images as an object",
+      () => make(createGateway, { backend, quotas, imagePrice: { m: 7 } }),
+      "createGateway: imagePrice must be a function: write ...priceTable({…}) for prices.",
+    ],
+    ...(["price", "imagePrice"] as const).flatMap((name) =>
+      (
+        [
+          ["models", "m", "must be a list, not a text."],
+          ["models", [7], "[0] must be a text, not a number."],
+          ["currency", "dollars", 'must be a code of three letters, such as usd, not "dollars"'],
+          ["hasFreeModels", "no", "must be true or false, not a text."],
+        ] as const
+      ).map(([field, value, words]): [string, () => unknown, string] => [
+        `${field} of ${name} as ${JSON.stringify(value)}`,
+        () => make(createGateway, { backend, quotas, [name]: Object.assign(() => 1, { [field]: value }) }),
+        `createGateway: ${name}: ${field}${words.startsWith("[") ? "" : " "}${words}`,
+      ]),
+    ),
+    [
       "models outside of routes",
       () => make(route, { "gpt-*": backend }),
       "route: the models must be in routes: write route({ routes: { … } }).",

@@ -1,5 +1,7 @@
 /** Converts units to money: a unit is a millionth of the currency. Amounts stay exact, because none becomes a binary fraction. */
 
+import { isCurrencyCode } from "../options.ts";
+
 /** The digits behind the point: a unit is a millionth of a currency. */
 export const DECIMALS = 6;
 
@@ -26,7 +28,7 @@ export function unitsOfMoney(amount: number): number {
 
 /** Returns the code of a currency in capitals; undefined for any other text. */
 export const currencyCode = (text: string): string | undefined =>
-  /^[a-z]{3}$/i.test(text) ? text.toUpperCase() : undefined;
+  isCurrencyCode(text) ? text.toUpperCase() : undefined;
 
 /** Formats units as they are, or as money. */
 export function amountOf(units: number, currency: string | undefined): string {

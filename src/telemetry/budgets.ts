@@ -2,7 +2,7 @@
 
 import type { BatchObservableCallback, Meter, ObservableGauge } from "@opentelemetry/api";
 import { type BudgetReport, type Clock, systemClock } from "../index.ts";
-import { assertMethods, assertOptions, CLOCK, oneLine, quoted, tellHost } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, CURRENCY, oneLine, tellHost } from "../options.ts";
 import { OTHER } from "./models.ts";
 
 /** The part of a quota store that the metrics read: every store of the package has it. */
@@ -63,14 +63,10 @@ export function budgetMetrics(meter: Meter, quotas: BudgetSource, options: Budge
   assertMethods("budgetMetrics", "quotas", quotas, ["listBudgets"], "a quota store with budgets");
   assertOptions<BudgetMetricsOptions>("budgetMetrics", options, {
     onError: "function?",
-    currency: "string?",
+    currency: { optional: CURRENCY },
     clock: CLOCK,
   });
   const { onError = logError, currency, clock = systemClock } = options;
-  if (currency !== undefined && !/^[a-z]{3}$/i.test(currency))
-    throw new TypeError(
-      `budgetMetrics: currency must be a code of three letters, such as usd, not ${quoted(currency)}`,
-    );
   const budgets = new BudgetReadings(quotas, onError, clock);
   const gauges = Object.entries(GAUGES).map(([field, description]): [keyof typeof GAUGES, ObservableGauge] => [
     // The cast is safe: `field` is a key of the table.

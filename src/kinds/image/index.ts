@@ -29,7 +29,7 @@ import {
   wrongEvent,
 } from "../meter.ts";
 import { imagePriceAmong } from "../other-models.ts";
-import { checkedImagePrice, imageAmounts, type ImagePrice, imagePriceTable, unitsOfOne } from "./price.ts";
+import { imageAmounts, type ImagePrice, imagePriceTable, unitsOfOne } from "./price.ts";
 
 /** The fields of an endpoint of images, beside its codec. */
 export interface ImageNeeds {
@@ -86,9 +86,7 @@ export const image: KindModule<ImageNeeds, ImageRequest, Published, ImageAnswerE
 };
 
 const priceOf = (call: KindCall, { native }: ImageRequest): ImagePrice =>
-  imagePriceAmong(checkedImagePrice(call.prices.imagePrice ?? imagePriceTable), native, (field) =>
-    call.leavesOut(field),
-  );
+  imagePriceAmong(call.prices.imagePrice ?? imagePriceTable, native, (field) => call.leavesOut(field));
 
 /** Books room for images that will be linked; undefined for a store that books none. Throws `busy` when there is no room. */
 async function book(call: KindCall, links: ImageLinks, request: ImageRequest): Promise<ImageBooking | undefined> {
