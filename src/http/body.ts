@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Limits } from "../limits.ts";
-import { type JsonBudget, jsonFaultIn, JsonLimitError, utf8Length } from "../model/json.ts";
+import { isContainer, type JsonBudget, jsonFaultIn, JsonLimitError, utf8Length } from "../model/json.ts";
 import { bytesInWords } from "../options.ts";
 import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "../ports/shared-room.ts";
@@ -304,9 +304,14 @@ function textOf(left: unknown): string {
   return left instanceof Uint8Array ? new TextDecoder().decode(left) : writtenAgain(left);
 }
 
-function assertFinite(_name: string, value: unknown): unknown {
-  if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError("A number is too large.");
-  return value;
+/** Throws for a number that JSON cannot hold. The value must be without a cycle. */
+function assertFinite(parsed: unknown): void {
+  const open: object[] = [{ parsed }];
+  for (let container = open.pop(); container; container = open.pop())
+    for (const value of Object.values(container) as readonly unknown[]) {
+      if (isContainer(value)) open.push(value);
+      else if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError("A number is too large.");
+    }
 }
 
 /** Writes a parsed body as text again, so that it meets the same limits as any other. */
@@ -315,7 +320,7 @@ function writtenAgain(parsed: unknown): string {
   try {
     const text: string | undefined = JSON.stringify(parsed);
     // A number beyond all, such as 1e999, becomes null, which may stand for no limit.
-    if (text?.includes("null")) JSON.stringify(parsed, assertFinite);
+    if (text?.includes("null")) assertFinite(parsed);
     if (text !== undefined) return text;
   } catch (error) {
     // The value is nested too deep to be written, or is not JSON.

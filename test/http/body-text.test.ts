@@ -1,6 +1,6 @@
 /** A body that a middleware of the host has read before the gateway is taken from where it was left, or missed with a word. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { readJson } from "./intake.ts";
 
@@ -41,6 +41,19 @@ describe("a body that another middleware has read", () => {
   it("may have been compressed", async () => {
     const source = { readableDidRead: true, body: { a: 1 } };
     expect(await readJson(behind(source, { "content-encoding": "gzip" }), LIMITS)).toEqual({ a: 1 });
+  });
+
+  it("is written once", async () => {
+    const toJSON = vi.fn<() => string>(() => "a");
+    const body = { value: null, made: { toJSON } };
+    expect(await readJson(behind({ readableDidRead: true, body }), LIMITS)).toEqual({ value: null, made: "a" });
+    expect(toJSON).toHaveBeenCalledOnce();
+  });
+
+  it.each(["1e999", '{"a":[null,{"b":-1e999}]}', '[1,"null",[[1e999]]]'])("may not be %s", async (text) => {
+    const body: unknown = JSON.parse(text);
+    const read = readJson(behind({ readableDidRead: true, body }), LIMITS);
+    await expect(read).rejects.toMatchObject({ code: "malformed_body" });
   });
 
   it("keeps every name as its own", async () => {
