@@ -18,7 +18,7 @@ import type { ChatRequest, NativeRequest } from "../model/chat-request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import { abandon, type Shapes, shown } from "../options.ts";
-import { LATE, within, nextIteration } from "../ports/clock.ts";
+import { EVENTS_A_SLICE, LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import {
   type CallContext,
@@ -291,9 +291,6 @@ export async function countedByBackend<Request extends DecodedRequest>(
 function assertTaken(backend: ModelBackend, { model, native }: DecodedRequest): void {
   if (native?.assertKnown && !takesUnknown(backend, model)) native.assertKnown();
 }
-
-/** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
-const EVENTS_A_SLICE = 256;
 
 /**
  * Asks the backend and waits for its first event, so that an early failure still has its true status, and a generator that has started

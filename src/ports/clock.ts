@@ -3,6 +3,12 @@
 /** The work between two pauses, as a number of bytes to read. This much work takes a few milliseconds. */
 const SLICE_BYTES = 2 * 1024 * 1024;
 
+/**
+ * The events of a backend, or the parts of an answer, between two pauses. The loop over a backend that never waits would otherwise delay
+ * other calls, and hide a hang-up.
+ */
+export const EVENTS_A_SLICE = 256;
+
 export interface YieldOptions {
   /** Ends the work at the next pause, which rejects with the signal's reason. */
   readonly signal?: AbortSignal;

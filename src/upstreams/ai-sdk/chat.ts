@@ -15,7 +15,7 @@ import type { ChatEvent } from "../../model/chat-event.ts";
 import { CHAT, type ChatRequest, type Reasoning } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { given, isJsonObject, type JsonObject } from "../../model/json.ts";
-import { nextIteration } from "../../ports/clock.ts";
+import { EVENTS_A_SLICE, nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { ModelAnswerDecoder } from "./answer.ts";
@@ -39,12 +39,6 @@ interface CallableChatModel {
   doGenerate(options: CallOptions): PromiseLike<unknown>;
   doStream(options: CallOptions): PromiseLike<unknown>;
 }
-
-/**
- * After this many parts, the event loop gets a turn: a model that never waits would otherwise delay other calls, and the notice of a
- * hang-up.
- */
-const PARTS_A_SLICE = 256;
 
 export async function* askChat(
   model: AiSdkChatModel,
@@ -100,7 +94,7 @@ export async function* askChat(
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
       else yield* (rest = told(decoder.part(value)).values());
-      if (count % PARTS_A_SLICE === 0) await nextIteration();
+      if (count % EVENTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
     throw call.failed(decodeError(error, rules));

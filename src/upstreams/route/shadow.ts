@@ -4,7 +4,7 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import type { ChatEvent } from "../../model/chat-event.ts";
 import type { Usage } from "../../model/usage.ts";
 import { assertOptions } from "../../options.ts";
-import { type Clock, nextIteration, within } from "../../ports/clock.ts";
+import { type Clock, EVENTS_A_SLICE, nextIteration, within } from "../../ports/clock.ts";
 import { type CallContext, type ModelBackend, VERB_OF } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { SHARE } from "./canary.ts";
@@ -160,9 +160,6 @@ export class ShadowCopies {
 const tooSlow = (): GatewayError =>
   new GatewayError("deadline_exceeded", "The shadow took too long.", { port: "model-backend" });
 const closing = (): GatewayError => new GatewayError("busy", "The route is closing.");
-
-/** After so many events the event loop serves other work: nothing else ends a copy whose upstream never waits. */
-const EVENTS_A_SLICE = 256;
 
 /** A copy of a call. */
 class Copy {
