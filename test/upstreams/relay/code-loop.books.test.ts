@@ -7,6 +7,7 @@ import {
   type HoldChange,
   type HoldRequest,
   type LedgerReport,
+  memoryQuotaStore,
   memoryReplayStore,
   type Outcome,
   type RateLimiter,
@@ -243,6 +244,27 @@ describe("the turns of code", () => {
     });
     await (await ask()).text();
     expect(asked.flatMap((one) => ("atMost" in one ? one.atMost : []))).toEqual([400, 350 + 80]);
+  });
+
+  it("are each charged to the period of the budget in which they are reserved", async () => {
+    let books: (() => unknown) | undefined;
+    const { ask, clock } = stage([RUN, DONE], {
+      around: (_store, clock) => {
+        const keys = [{ apiKey: "sk-one", id: "one", budget: "team" }];
+        const store = memoryQuotaStore(keys, { clock, budgets: [{ id: "team", amount: 10_000, period: "day" }] });
+        books = () => store.budgetReport("team");
+        return verbsOf(store);
+      },
+      codeRunner: {
+        async run() {
+          await clock.advance(2_000);
+          return { outcome: "ok", output: "8\n" };
+        },
+      },
+    });
+    await clock.advance(24 * 60 * MINUTE - 1_000);
+    await (await ask()).text();
+    expect(books?.()).toMatchObject({ used: 340, held: 0 });
   });
 
   it("are each priced by themselves", async () => {
