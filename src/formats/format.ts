@@ -434,12 +434,17 @@ export interface EmbeddingCodec {
   encodeRequest(request: EmbeddingRequest, start: number, end: number): Omit<EncodedRequest, "conversions">;
   /** Decodes the text of an answer. Throws `backend_failed` for a text that is no answer with a vector for each of `count` inputs. */
   decodeAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer;
+  /** Returns the counts of an answer, also of one whose vectors are broken. */
+  decodeCounts(answer: JsonObject): EmbeddingCounts;
   decodeError: ChatCodec["decodeError"];
 }
 
 /** A decoded answer. The meter checks the vectors. */
-export interface EmbeddingAnswer {
+export interface EmbeddingAnswer extends EmbeddingCounts {
   readonly vectors: readonly EmbeddingVector[];
+}
+
+export interface EmbeddingCounts {
   /** The count that the upstream reported, unchecked. */
   readonly inputTokens: number | undefined;
   /** The parts of the count by kind of content, unchecked. */

@@ -447,6 +447,8 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
   readonly #first: Answered[] = [];
   #started = false;
   #done = false;
+  /** True once the meter has refused an event. */
+  #isRefused = false;
 
   constructor(
     call: Call,
@@ -550,7 +552,9 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
     const call = this.#call;
     if (call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
     if (this.#backend) this.#backend.uncounted = undefined;
+    this.#isRefused = true;
     const passed = this.#meter.observe(event);
+    this.#isRefused = false;
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);
     if (this.#meter.overrun) this.stop();
@@ -577,12 +581,12 @@ class MeteredEvents<Event, Answered> implements BackendSteps<Event> {
   }
 
   /**
-   * Ends an answer that is not complete. Where the call was cut, counts the events that have come and that nobody has read: their upstream
-   * charges them.
+   * Ends an answer that is not complete. Where the call was cut, or an event is none, counts the events that have come and that nobody has
+   * read: their upstream charges them.
    */
   abandon(): void {
     if (this.#done) return;
-    if (this.#call.abort.reason) {
+    if (this.#call.abort.reason || this.#isRefused) {
       const { hasWaitUntil, services } = this.#call;
       const uncounted = this.#backend?.uncounted;
       const { unread } = this.#call.found;

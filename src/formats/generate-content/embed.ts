@@ -8,7 +8,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import type { EmbeddingAnswerEvent, EmbeddingInput, EmbeddingRequest, EmbeddingVector } from "../../model/embedding.ts";
 import { given, isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import { nativeUsage } from "../../model/usage.ts";
-import type { AnswerCollector, EmbeddingAnswer, EncodedRequest } from "../format.ts";
+import type { AnswerCollector, EmbeddingAnswer, EmbeddingCounts, EncodedRequest } from "../format.ts";
 import { dropped, EXACT, rejected } from "../shared/conversions.ts";
 import { type EmbeddingConversions, embeddingConversions, vectorJson } from "../shared/embedding.ts";
 import { TASK_TYPE } from "../shared/schema.ts";
@@ -172,7 +172,8 @@ export function embedCollector(isBatch: boolean): AnswerCollector<EmbeddingAnswe
 
 /** Decodes an answer to either method. Throws `backend_failed` for an answer without exactly one vector for each input. */
 export function decodeEmbedAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer {
-  const { embedding, embeddings = [embedding ?? null], usageMetadata, modelVersion } = parseAnswerObject(body, limits);
+  const answer = parseAnswerObject(body, limits);
+  const { embedding, embeddings = [embedding ?? null] } = answer;
   if (!Array.isArray(embeddings) || embeddings.length !== count)
     throw backendFailed("The model backend's answer does not have a vector for each input.");
   const vectors = embeddings.map((item): EmbeddingVector => {
@@ -180,11 +181,14 @@ export function decodeEmbedAnswer(body: string, count: number, limits?: JsonLimi
     if (Array.isArray(values)) return values as number[];
     throw backendFailed("The model backend's answer has something that is no vector.");
   });
+  return { ...decodeEmbedCounts(answer), vectors };
+}
+
+export function decodeEmbedCounts({ usageMetadata, modelVersion }: JsonObject): EmbeddingCounts {
   const { promptTokenCount: tokens, promptTokensDetails }: JsonObject = isJsonObject(usageMetadata)
     ? usageMetadata
     : {};
   return {
-    vectors,
     inputTokens: tokens == null ? undefined : Number(tokens),
     details: googleDetails(promptTokensDetails),
     native: isJsonObject(usageMetadata) ? { format: FORMAT, fields: usageMetadata } : undefined,

@@ -8,7 +8,13 @@ import type { ConvertedFields } from "../shared/conversions.ts";
 import { GOOGLE_TOOL_NAMES } from "../shared/tool-names.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
 import { conversionsOf, removedFrom } from "./conversions.ts";
-import { decodeEmbedAnswer, embedConversionsOf, encodeEmbedRequest, maxEmbedInputs } from "./embed.ts";
+import {
+  decodeEmbedAnswer,
+  decodeEmbedCounts,
+  embedConversionsOf,
+  encodeEmbedRequest,
+  maxEmbedInputs,
+} from "./embed.ts";
 import { decodeError } from "./errors.ts";
 import { budgetInLimit, controlOf, withOwnSeals } from "./reasoning.ts";
 import { encodeRequest, pathOf, resourceOf } from "./request.ts";
@@ -56,6 +62,7 @@ export const generateContentEmbeddings: EmbeddingCodec = {
   conversionsOf: embedConversionsOf,
   encodeRequest: encodeEmbedRequest,
   decodeAnswer: decodeEmbedAnswer,
+  decodeCounts: decodeEmbedCounts,
   decodeError,
 };
 

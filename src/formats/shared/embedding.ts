@@ -4,7 +4,7 @@ import { GatewayError, backendFailed } from "../../errors.ts";
 import { isCount } from "../../kinds/meter.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingVector } from "../../model/embedding.ts";
-import { given } from "../../model/json.ts";
+import { given, type JsonLimits } from "../../model/json.ts";
 import { type ModalityCount, type NativeUsage, sumOfModalities } from "../../model/usage.ts";
 import { overridden } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -13,6 +13,7 @@ import type { EmbeddingAnswer, EmbeddingCodec } from "../format.ts";
 import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayedContext, RelayTools } from "../module.ts";
 import type { ConversionRule } from "./conversions.ts";
 import { wholeOf, type LazyCodec } from "./lazy.ts";
+import { parseAnswerObject } from "./upstream.ts";
 
 /** The fields of a request that some format cannot express exactly. */
 export type EmbeddingField =
@@ -77,11 +78,13 @@ interface BatchAnswer {
   readonly details?: readonly ModalityCount[] | undefined;
   /** All that the upstream reported with the count. */
   readonly native?: NativeUsage | undefined;
+  /** The error of an answer without a vector for each input. Its count is charged all the same. */
+  readonly fault?: { readonly error: unknown };
 }
 
 /**
  * Asks for each batch, and yields the vectors in the order of the inputs, and the count of all batches. When a batch fails, yields the count of
- * the batches that were answered, and throws the error.
+ * the batches that were answered, also of those whose answer is broken, and throws the error.
  */
 export async function* embedded(
   batches: readonly Batch[],
@@ -100,15 +103,19 @@ export async function* embedded(
   let details: readonly ModalityCount[] | undefined;
   const counted = async (batch: Batch, signal: AbortSignal): Promise<readonly EmbeddingVector[]> => {
     const answer = await ask(batch, signal);
-    const { vectors, inputTokens } = answer;
+    const { vectors, inputTokens, fault } = answer;
+    const isCounted = isCount(inputTokens) && inputTokens > 0;
+    if (isCounted) {
+      tokens += inputTokens;
+      details = details && answer.details ? sumOfModalities(details, answer.details) : (details ?? answer.details);
+    }
+    if (fault) throw fault.error;
     answered++;
     unread += vectors.length;
-    if (isCount(inputTokens) && inputTokens > 0) tokens += inputTokens;
-    else {
+    if (!isCounted) {
       areAllCounted = false;
       wrong ??= inputTokens;
     }
-    details = details && answer.details ? sumOfModalities(details, answer.details) : (details ?? answer.details);
     native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
     return vectors;
   };
@@ -238,7 +245,7 @@ async function relayedBatch(
   callerModel: string,
   { start, end }: Batch,
   context: Pick<CallContext, "signal" | "observeUpstream">,
-): Promise<EmbeddingAnswer> {
+): Promise<BatchAnswer> {
   const call = (): RelayedCall<EmbeddingAnswer, EmbeddingAnswer> => {
     const { body, path, headers } = codec.encodeRequest(request, start, end);
     return {
@@ -250,7 +257,10 @@ async function relayedBatch(
       body: JSON.stringify(body),
       stream: false,
       codec,
-      decoder: { answer: (text) => [codec.decodeAnswer(text, end - start, relay.json)] },
+      decoder: {
+        answer: (text) => [codec.decodeAnswer(text, end - start, relay.json)],
+        lost: (text) => lostCounts(text, codec, relay.json),
+      },
       handOn(answers, _exchange, observation) {
         for (const { model, inputTokens } of answers) observation?.onUsage(model, inputTokens);
         return answers;
@@ -258,7 +268,21 @@ async function relayedBatch(
     };
   };
   let answer: EmbeddingAnswer | undefined;
-  for await (const decoded of relay.relayed(context, call)) answer = decoded;
+  try {
+    for await (const decoded of relay.relayed(context, call)) answer = decoded;
+  } catch (error) {
+    if (!answer) throw error;
+    return { ...answer, fault: { error } };
+  }
   if (answer) return answer;
   throw backendFailed("The model backend's answer is empty.");
+}
+
+/** Returns the counts of an answer that could not be decoded, without vectors; an empty list for an answer that is no JSON object. */
+function lostCounts(text: string, codec: EmbeddingCodec, limits: JsonLimits): EmbeddingAnswer[] {
+  try {
+    return [{ vectors: [], ...codec.decodeCounts(parseAnswerObject(text, limits)) }];
+  } catch {
+    return [];
+  }
 }

@@ -6,7 +6,7 @@ import type { WireObject } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { type EmbeddingRequest, type EmbeddingVector, MAX_DIMENSIONS, MAX_INPUTS } from "../../model/embedding.ts";
 import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue } from "../../model/json.ts";
-import type { EmbeddingAnswer, EmbeddingCodec, EncodedRequest } from "../format.ts";
+import type { EmbeddingAnswer, EmbeddingCodec, EmbeddingCounts, EncodedRequest } from "../format.ts";
 import { dropped, EXACT, rejected } from "./conversions.ts";
 import { type EmbeddingConversions, embeddingConversions } from "./embedding.ts";
 import { decodeUpstreamError, retryAfterOf } from "./errors.decode.ts";
@@ -68,7 +68,8 @@ export function encodeRequest(
  * Throws `backend_failed` for an answer without exactly one vector for each input.
  */
 export function decodeAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer {
-  const { data, model, usage } = parseAnswerObject(body, limits);
+  const answer = parseAnswerObject(body, limits);
+  const { data } = answer;
   if (!Array.isArray(data) || data.length !== count)
     throw backendFailed("The model backend's answer does not have a vector for each input.");
   const vectors = Array.from<EmbeddingVector | undefined>({ length: count });
@@ -78,6 +79,10 @@ export function decodeAnswer(body: string, count: number, limits?: JsonLimits): 
     if (!isFree || vectors[index]) throw backendFailed("The model backend's vectors have wrong indexes.");
     vectors[index] = decodeVector(embedding);
   }
+  return { ...decodeCounts(answer), vectors: vectors as EmbeddingVector[] };
+}
+
+function decodeCounts({ usage, model }: JsonObject): EmbeddingCounts {
   const {
     prompt_tokens,
     total_tokens,
@@ -85,7 +90,6 @@ export function decodeAnswer(body: string, count: number, limits?: JsonLimits): 
   }: Partial<JsonObject> = isJsonObject(usage) ? usage : {};
   const tokens = prompt_tokens ?? total_tokens;
   return {
-    vectors: vectors as EmbeddingVector[],
     inputTokens: tokens == null ? undefined : Number(tokens),
     details: isJsonObject(kinds) ? openAIDetails(kinds).details?.input : undefined,
     native: isJsonObject(usage) ? { format: FORMAT, fields: usage } : undefined,
@@ -120,4 +124,11 @@ function decodeError(status: number, headers: Headers, body: unknown): GatewayEr
   return decodeUpstreamError(status === 404 && !isJsonObject(body) ? 500 : status, body, retryAfterOf(headers));
 }
 
-export const openaiEmbeddings: EmbeddingCodec = { maxInputs, conversionsOf, encodeRequest, decodeAnswer, decodeError };
+export const openaiEmbeddings: EmbeddingCodec = {
+  maxInputs,
+  conversionsOf,
+  encodeRequest,
+  decodeAnswer,
+  decodeCounts,
+  decodeError,
+};

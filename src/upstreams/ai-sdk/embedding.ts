@@ -34,6 +34,7 @@ interface Embedded {
   readonly vectors: readonly EmbeddingVector[];
   readonly inputTokens: number | undefined;
   readonly warnings: unknown;
+  readonly fault?: { readonly error: unknown };
 }
 
 export async function* askEmbedding(
@@ -85,16 +86,22 @@ export async function* askEmbedding(
   }
 }
 
-/** Reads the answer for one batch. Throws `backend_failed` for a wrong number of vectors. The meter checks the numbers. */
+/** Reads the answer for one batch. An answer with a wrong number of vectors has a fault. The meter checks the numbers. */
 function embeddedOf(answer: unknown, count: number): Embedded {
   const { embeddings, usage, warnings }: Partial<JsonObject> = isJsonObject(answer) ? answer : {};
-  if (!Array.isArray(embeddings) || embeddings.length !== count)
-    throw backendFailed("The model backend's answer does not have a vector for each input.");
-  const vectors: readonly unknown[] = embeddings;
-  if (!vectors.every(isVector)) throw backendFailed("The model backend's answer has something that is no vector.");
   const tokens = isJsonObject(usage) ? usage["tokens"] : undefined;
   // Some providers report that they have counted nothing by NaN.
   const inputTokens = tokens == null || Number.isNaN(tokens) ? undefined : Number(tokens);
+  const broken = (message: string): Embedded => ({
+    vectors: [],
+    inputTokens,
+    warnings,
+    fault: { error: backendFailed(message) },
+  });
+  if (!Array.isArray(embeddings) || embeddings.length !== count)
+    return broken("The model backend's answer does not have a vector for each input.");
+  const vectors: readonly unknown[] = embeddings;
+  if (!vectors.every(isVector)) return broken("The model backend's answer has something that is no vector.");
   return { vectors, inputTokens, warnings };
 }
 
