@@ -155,6 +155,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
     lost: () => told,
 
     frame(name, data) {
+      told = [];
       if (data === "[DONE]" || finished === count) return [];
       const event = parseAnswerObject(data, limits);
       const type = typeof event["type"] === "string" ? event["type"] : (name ?? "");
@@ -168,7 +169,8 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
       }
       if (!/^image_\w+\.completed$/.test(type)) return [];
       finished++;
-      return [...decodeUsage(event["usage"]), decodeImage(event, decodeTraits(event))];
+      told = decodeUsage(event["usage"]);
+      return [...told, decodeImage(event, decodeTraits(event))];
     },
 
     end() {
