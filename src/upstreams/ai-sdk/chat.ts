@@ -18,7 +18,7 @@ import { given, isJsonObject, type JsonObject } from "../../model/json.ts";
 import { EVENTS_A_SLICE, nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
-import { ModelAnswerDecoder } from "./answer.ts";
+import { decodeUsage, ModelAnswerDecoder } from "./answer.ts";
 import {
   anthropicBudget,
   conversionsOf,
@@ -49,6 +49,8 @@ export async function* askChat(
   const { strict, showModel, providerOptions, timeouts, memory } = settings;
   const rules = rulesOf(settings, model.modelId, request.model);
   const call = new ModelCall(settings, context);
+  /** The answer, or the part of a stream, that is being decoded. */
+  let decoding: JsonObject = {};
   try {
     call.signal.throwIfAborted();
     // Read the addresses that the model supports only when the request contains an address.
@@ -79,6 +81,7 @@ export async function* askChat(
       const answer = await call.wait(callable.doGenerate(callOptions));
       if (!isJsonObject(answer)) throw backendFailed("The model backend's answer is none.");
       report(answer["warnings"]);
+      decoding = answer;
       rest = told(decoder.answer(answer)).values();
       yield* rest;
       return;
@@ -93,10 +96,13 @@ export async function* askChat(
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
-      else yield* (rest = told(decoder.part(value)).values());
+      else yield* (rest = told(decoder.part((decoding = value))).values());
       if (count % EVENTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
+    // The provider charges what it has counted, although its answer is broken.
+    const usage = decodeUsage(decoding["usage"], decoding["providerMetadata"]);
+    if (Object.keys(usage).length > 0) yield { type: "usage", usage };
     throw call.failed(decodeError(error, rules));
   } finally {
     call.end();

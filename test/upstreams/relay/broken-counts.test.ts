@@ -83,7 +83,7 @@ describe.each<[string, (vectors: readonly unknown[]) => ModelBackend]>([
             modelId: "m",
             maxEmbeddingsPerCall: 10,
             supportsParallelCalls: false,
-            doEmbed: async () => ({ embeddings, usage: { tokens: COUNT }, warnings: [] }) as never,
+            doEmbed: async () => ({ embeddings, usage: { tokens: COUNT }, warnings: [] }),
           },
         },
       }),
@@ -196,6 +196,45 @@ describe.each(ANSWERS)("an answer of %s, %s", (format, what, answer) => {
     const { status, text, record } = await charged(relayed(format, answer), ...CALLERS[caller](what !== "complete"));
     expect([record.errorCode, record.units]).toEqual(["backend_failed", COUNT + 3]);
     expect([status === 500 || what !== "complete", text]).toEqual([true, expect.stringContaining("error")]);
+  });
+});
+
+const COUNTED = { inputTokens: { total: COUNT }, outputTokens: { total: 3 } };
+
+/** A model of the AI SDK that gives the answer, and the parts of a stream. */
+const modelOf = (answer: object, parts: readonly object[]): ModelBackend =>
+  aiSdk({
+    chat: {
+      m: {
+        specificationVersion: "v4",
+        provider: "p",
+        modelId: "m",
+        supportedUrls: {},
+        doGenerate: async () => answer,
+        doStream: async () => ({
+          stream: new ReadableStream({
+            start(controller) {
+              for (const part of parts) controller.enqueue(part);
+              controller.close();
+            },
+          }),
+        }),
+      },
+    },
+  });
+
+describe.each<[string, object, object]>([
+  ["whose content is none", { content: [7], finishReason: "stop" }, { type: "tool-call", toolName: 7, usage: COUNTED }],
+  [
+    "that ends by an error",
+    { content: [], finishReason: "error" },
+    { type: "finish", finishReason: "error", usage: COUNTED },
+  ],
+])("an answer of a model of the AI SDK %s", (_what, answer, part) => {
+  it.each([false, true])("costs what was counted (stream: %s)", async (stream) => {
+    const backend = modelOf({ ...answer, usage: COUNTED, warnings: [] }, [part]);
+    const { record } = await charged(backend, ...CALLERS.messages(stream));
+    expect([record.errorCode, record.units]).toEqual(["backend_failed", COUNT + 3]);
   });
 });
 
