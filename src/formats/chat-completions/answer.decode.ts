@@ -261,6 +261,12 @@ export class CompletionDecoder extends NativeDecoder {
     }
     choice.places.add(audio?.transcript ?? "");
     if (audio?.transcript) this.#tell({ type: "text-delta", text: audio.transcript }, index);
+    // Citations come behind their text, and before other content: some formats have them only there.
+    const sources = annotations ? decodeSources(annotations, choice.places) : undefined;
+    if (sources) {
+      this.#hasSources = true;
+      this.#tell({ type: "annotation", annotation: sources }, index);
+    }
     if (audio?.data) this.#tell({ type: "media", mediaType: soundType(audio.data), data: audio.data }, index);
     for (const { image_url } of images ?? []) {
       const inline = splitDataUrl(image_url?.url ?? "");
@@ -271,10 +277,6 @@ export class CompletionDecoder extends NativeDecoder {
       const call = choice.byIndex.get("function_call") ?? this.#addCall(choice, "function_call", {});
       this.#decodeCall(choice, call, { function: function_call });
     }
-    const sources = annotations ? decodeSources(annotations, choice.places) : undefined;
-    if (!sources) return;
-    this.#hasSources = true;
-    this.#tell({ type: "annotation", annotation: sources }, index);
   }
 
   #reason(choice: DecodedChoice, piece: ReasoningPiece): void {

@@ -13,9 +13,11 @@ import type {
 import type { Conversion } from "../../model/conversion.ts";
 import { isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
+import { showsThoughts } from "../shared/answer.ts";
 import {
   type AnswerConversionTable,
   approximated,
+  citedAtText,
   COMMON_ANSWERS,
   type ConversionTable,
   type ConvertedField,
@@ -227,3 +229,16 @@ export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
   const { serviceTier } = event.usage;
   return serviceTier === undefined || SERVICE_TIER.has(serviceTier) ? conversions : [...conversions, NO_TIER];
 }
+
+/** Lists the conversions of the events of one answer in order. */
+export const conversionsOfAnswer = (request: ChatRequest): ((event: AnswerEvent) => readonly Conversion[]) =>
+  citedAtText(
+    FORMAT,
+    {
+      "refusal-delta": true,
+      code: true,
+      "code-result": true,
+      ...(showsThoughts(request) && { "reasoning-delta": false }),
+    },
+    conversionsOfEvent,
+  );

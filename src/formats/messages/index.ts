@@ -12,7 +12,7 @@ import type { EndpointOf, WholeFormat, Incoming, Query } from "../format.ts";
 import { CompleteAnswer, modelNamed, pageSize } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/schema.ts";
 import { MessagesBuilder } from "./answer.ts";
-import { conversionsOfEvent } from "./conversions.ts";
+import { conversionsOfAnswer, conversionsOfEvent } from "./conversions.ts";
 import { decodeRequest, INTERLEAVED_THINKING, type MessagesHeaders } from "./request.ts";
 import { FORMAT, type MessagesOptions, routesOf, TELEMETRY } from "./routes.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
@@ -41,6 +41,7 @@ export function messages(options: MessagesOptions = {}): WholeFormat {
     maxOutputTokensPaths: [["max_tokens"]],
     decode,
     conversionsOfEvent,
+    conversionsOf: conversionsOfAnswer,
     complete(answer) {
       const builder = new MessagesBuilder(answer);
       return new CompleteAnswer(FORMAT, builder, (body, finish) => wholeBody(body, builder.started, finish));

@@ -5,9 +5,11 @@ import type { ChatRequest } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isLonger } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
+import { showsThoughts } from "../shared/answer.ts";
 import {
   type AnswerConversionTable,
   approximated,
+  citedAtText,
   type ConversionTable,
   type ConvertedFields,
   conversionTable,
@@ -104,3 +106,16 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
 
 export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
   listSignedAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+
+/** Lists the conversions of the events of one answer in order. */
+export const conversionsOfAnswer = (request: ChatRequest): ((event: AnswerEvent) => readonly Conversion[]) =>
+  citedAtText(
+    FORMAT,
+    {
+      "refusal-delta": false,
+      code: false,
+      media: false,
+      ...(showsThoughts(request) && { "reasoning-delta": false }),
+    },
+    conversionsOfEvent,
+  );

@@ -22,7 +22,7 @@ import {
   TriggeredCollector,
   TriggeredStream,
 } from "./compaction.ts";
-import { conversionsOfEvent } from "./conversions.ts";
+import { conversionsOfAnswer, conversionsOfEvent } from "./conversions.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { decodeRequest } from "./request.ts";
@@ -47,6 +47,7 @@ export function responses({ clock }: { readonly clock: Clock }, compactions?: Co
     inTwoSteps,
     decode: decodeCreate,
     conversionsOfEvent,
+    conversionsOf: conversionsOfAnswer,
     complete(answer) {
       const collector = new CompleteResponse(answer, nowInSeconds);
       return compactions && isTriggered(answer) ? new TriggeredCollector(collector, answer, compactions) : collector;

@@ -1,6 +1,12 @@
 /** The rule for each field's conversion between formats, and the list of fields that a request or an answer cannot convert exactly. */
 
-import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../model/chat-event.ts";
+import {
+  type Annotation,
+  type AnswerEvent,
+  citationsIn,
+  type ContentEvent,
+  type FinishReason,
+} from "../../model/chat-event.ts";
 import type { ChatRequest, JsonPart, Part, ProviderPart, Tool, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
@@ -469,6 +475,51 @@ export function listAnswerConversions(
     for (const path of event.unsupported?.() ?? []) conversions.push({ field: `answer.native.${path}`, ...rule });
   return conversions;
 }
+
+/** Tells whether content is text that citations can stand at, or ends such a text. A format leaves out all other content. */
+export type CitedContent = Readonly<Partial<Record<ContentEvent["type"], boolean>>>;
+
+const CITED_CONTENT: CitedContent = {
+  "text-delta": true,
+  "reasoning-signature": false,
+  "redacted-reasoning": false,
+  "tool-call": false,
+  "tool-call-start": false,
+};
+
+const UNPLACED: Conversion = {
+  field: "answer.annotation.unplaced",
+  ...dropped("Citations stand at a text, and these came behind other content."),
+};
+
+/**
+ * Lists the conversions of the events of one answer in order, in a format whose citations stand at the newest text: behind other content,
+ * citations are dropped.
+ *
+ * @param conversionsOf Lists the conversions of one event.
+ */
+export function citedAtText(
+  format: string,
+  content: CitedContent,
+  conversionsOf: (event: AnswerEvent) => readonly Conversion[],
+): (event: AnswerEvent) => readonly Conversion[] {
+  const written: CitedContent = { ...CITED_CONTENT, ...content };
+  let isAtText = false;
+  const isUnplaced = (event: AnswerEvent): boolean => {
+    if (event.type === "native") return event.format !== format && event.events.filter(isUnplaced).length > 0;
+    if (!isContent(event) || event.candidate) return false;
+    if (event.type === "annotation") return !isAtText && citationsIn(event.annotation).length > 0;
+    if (event.type === "provider") isAtText &&= event.format !== format;
+    const isEmpty = "text" in event && event.text === "";
+    const isShown = event.type !== "media" || (!event.thought && event.mediaType.startsWith("image/"));
+    if (!isEmpty && isShown) isAtText = written[event.type] ?? isAtText;
+    return false;
+  };
+  return (event) => (isUnplaced(event) ? [...conversionsOf(event), UNPLACED] : conversionsOf(event));
+}
+
+const isContent = (event: Exclude<AnswerEvent, { type: "native" }>): event is ContentEvent =>
+  event.type !== "start" && event.type !== "finish" && event.type !== "prompt-feedback";
 
 /** Tells whether an event is plain text of the first candidate: by far the most frequent event, which every format supports. */
 const isPlainText = (event: AnswerEvent): boolean =>
