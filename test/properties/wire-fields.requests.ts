@@ -216,7 +216,7 @@ export const CHAT_COMPLETIONS: readonly object[] = [
     stop: "END",
     safety_identifier: "u",
     audio: { voice: { id: "v_1" } },
-    response_format: { type: "json_object" },
+    response_format: { type: "json_object", schema },
   },
   { ...said, response_format: { type: "text" } },
   { ...said, tools: [named, ownTool], tool_choice: chosen[1] },
@@ -488,5 +488,5 @@ export const RESPONSES: readonly object[] = [
     tool_choice: { type: "allowed_tools", mode: "auto", tools: [{ type: "custom", name: "g", namespace: "s" }] },
   },
   { ...asker, input: "Hi", previous_response_id: "resp_1", reasoning: { generate_summary: "auto" } },
-  { ...asker, input: "Hi", conversation: { id: "conv_1" }, text: { format: { type: "json_object" } } },
+  { ...asker, input: "Hi", conversation: { id: "conv_1" }, text: { format: { type: "json_object", schema } } },
 ];

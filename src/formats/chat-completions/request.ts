@@ -262,7 +262,7 @@ function encodeToolChoice(
 
 function decodeResponseFormat(format: CompletionFormat | null | undefined): ResponseFormat | undefined {
   if (format == null || isUnknown(format, FORMATS) || format.type === "text") return undefined;
-  if (format.type === "json_object") return { type: "json" };
+  if (format.type === "json_object") return { type: "json", ...(format.schema && { schema: format.schema }) };
   const { name, schema, strict } = format.json_schema;
   return { type: "json", name, ...(schema != null && { schema }), ...(strict != null && { strict }) };
 }

@@ -265,7 +265,8 @@ const AnyMessage: v.GenericSchema<unknown, CompletionMessage | FunctionMessage> 
 
 const CompletionFormat = openVariant([
   object({ type: v.literal("text") }),
-  object({ type: v.literal("json_object") }),
+  // Servers such as llama.cpp and Together AI take a schema here.
+  object({ type: v.literal("json_object"), schema: v.nullish(jsonObject) }),
   object({
     type: v.literal("json_schema"),
     json_schema: object({

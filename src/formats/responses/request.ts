@@ -249,7 +249,7 @@ function encodeToolChoice(asked: ToolChoice, tools: readonly WireTool[], fields:
 
 function decodeFormat(format: TextFormat | null | undefined): ResponseFormat | undefined {
   if (format == null || isUnknown(format, FORMATS) || format.type === "text") return undefined;
-  if (format.type === "json_object") return { type: "json" };
+  if (format.type === "json_object") return { type: "json", ...(format.schema && { schema: format.schema }) };
   const { name, schema, strict } = format;
   return { type: "json", name, schema, ...(strict != null && { strict }) };
 }

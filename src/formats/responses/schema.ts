@@ -271,7 +271,8 @@ const ToolChoice = textOr(ChosenTool, openWords(v.picklist(CHOICES)) as v.Generi
 
 const TextFormat = openVariant([
   object({ type: v.literal("text") }),
-  object({ type: v.literal("json_object") }),
+  // Servers such as llama.cpp and Together AI take a schema here.
+  object({ type: v.literal("json_object"), schema: v.nullish(jsonObject) }),
   object({
     type: v.literal("json_schema"),
     name: atMost(text, 64),

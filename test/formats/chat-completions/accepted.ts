@@ -220,6 +220,11 @@ const fields: readonly Accepted[] = [
   field("text", { response_format: { type: "text" } }, { responseFormat: undefined }),
   field("JSON", { response_format: { type: "json_object" } }, { responseFormat: { type: "json" } }),
   field(
+    "JSON of a schema without a name",
+    { response_format: { type: "json_object", schema: { type: "object" } } },
+    { responseFormat: { type: "json", schema: { type: "object" } } },
+  ),
+  field(
     "JSON of a schema",
     { response_format: { type: "json_schema", json_schema: { name: "it", strict: true, schema: { type: "object" } } } },
     { responseFormat: { type: "json", name: "it", strict: true, schema: { type: "object" } } },

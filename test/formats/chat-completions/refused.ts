@@ -120,6 +120,11 @@ const fields: readonly Refused[] = [
   field("21 top_logprobs", { logprobs: true, top_logprobs: 21 }, "top_logprobs"),
   field("an unknown effort", { reasoning_effort: "heroic" }, "reasoning_effort"),
   field("an unknown modality", { modalities: ["smell"] }, "modalities.0"),
+  field(
+    "any JSON of a schema that is none",
+    { response_format: { type: "json_object", schema: "{}" } },
+    "response_format.schema",
+  ),
   field("an unknown format", { response_format: { type: "xml" } }, "response_format.type"),
   field(
     "a schema without a name",

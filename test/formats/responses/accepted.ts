@@ -253,6 +253,11 @@ const fields: readonly Accepted[] = [
   field("calls one at a time", { parallel_tool_calls: false }, { toolChoice: { type: "auto", parallel: false } }),
   field("any JSON", { text: { format: { type: "json_object" } } }, { responseFormat: { type: "json" } }),
   field(
+    "a schema without a name",
+    { text: { format: { type: "json_object", schema: SCHEMA } } },
+    { responseFormat: { type: "json", schema: SCHEMA } },
+  ),
+  field(
     "a schema",
     {
       text: {
