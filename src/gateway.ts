@@ -586,7 +586,7 @@ function assertCurrency({ onCall, ...prices }: Pick<CommonOptions, "onCall"> & H
 const RESPONSE_RETAIN_MS = 30 * 86_400_000;
 
 const gaugesOf = ({ inFlight, settlements, bodies, backend, prices }: Services, health: Health): GatewayGauges => ({
-  isReady: async () => (await health.check({})).ready,
+  isReady: () => health.isReady(),
   get calls() {
     return inFlight.size;
   },

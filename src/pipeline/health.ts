@@ -75,6 +75,8 @@ export class Health {
   readonly #services: Services;
   #asked: Promise<Trouble | undefined> | undefined = undefined;
   #askedAt = 0;
+  /** The last question with a context. */
+  #askedByContext: Promise<Trouble | undefined> | undefined = undefined;
   #isPending = false;
   /** The reason that `onFailure` has heard of; undefined while the store answers. */
   #told: string | undefined = undefined;
@@ -84,9 +86,20 @@ export class Health {
   }
 
   /** Never rejects. */
-  async check({ timeoutMs: waitMs = TIMEOUT_MS, context }: HealthOptions): Promise<GatewayHealth> {
+  check({ timeoutMs = TIMEOUT_MS, context }: HealthOptions): Promise<GatewayHealth> {
+    const asked = this.#ask(context);
+    if (context !== undefined) this.#askedByContext = asked;
+    return this.#health(asked, timeoutMs);
+  }
+
+  /** Tells a metric whether the gateway is ready. A store that is asked with a context may fail without one, so its last answer stands. */
+  async isReady(): Promise<boolean> {
+    return (await this.#health(this.#askedByContext ?? this.#ask(undefined), TIMEOUT_MS)).ready;
+  }
+
+  async #health(asked: Promise<Trouble | undefined>, waitMs: number): Promise<GatewayHealth> {
     const { clock, inFlight, settlements, quotas, rateLimiter, replays } = this.#services;
-    const answer = await within(this.#ask(context), waitMs, clock);
+    const answer = await within(asked, waitMs, clock);
     const trouble = answer === LATE ? late(waitMs) : answer;
     this.#tell(trouble);
     const closing = inFlight.isClosing;

@@ -251,8 +251,8 @@ export interface Observer<Context = unknown> {
 /** The current state of a gateway. Each field but `isReady` is a getter that returns the current value. */
 export interface GatewayGauges {
   /**
-   * Resolves with the `ready` of `gateway.health()`, without a context: shares its query of the quota store, at most one a second, and waits
-   * for it for at most a second. Never rejects.
+   * Resolves with the `ready` of `gateway.health()`: of its last check with a context, where there was one. Otherwise shares its query of the
+   * quota store without a context, at most one a second. Waits for at most a second. Never rejects.
    */
   readonly isReady: () => Promise<boolean>;
   /** The number of calls that have begun and are not yet settled. */

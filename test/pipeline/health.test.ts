@@ -8,6 +8,7 @@ import {
   createGateway,
   flexibleRateLimiter,
   GatewayError,
+  type GatewayGauges,
   memoryQuotaStore,
   memoryReplayStore,
   type ModelBackend,
@@ -341,6 +342,34 @@ describe("a gateway", () => {
     await gateway.health();
     await gateway.health({ context: { db: 1 } });
     expect(contexts).toEqual([undefined, undefined, { db: 1 }]);
+  });
+
+  it("tells a metric the last answer to a check with a context, where its store needs one", async () => {
+    let isAway = false;
+    let gauges: GatewayGauges | undefined;
+    const { gateway, clock, failures } = opened({
+      around: (store) => ({
+        async balance(keyId, call) {
+          if (call?.context === undefined || isAway) throw new Error("no database");
+          return store.balance(keyId);
+        },
+      }),
+      observer: { begin: () => undefined, watchGateway: (told) => void (gauges = told) },
+    });
+    const told = async (): Promise<unknown> => {
+      await clock.advance(15_000);
+      return gauges?.isReady();
+    };
+    expect(await told()).toBe(false);
+    const context = { db: 1 };
+    await gateway.health({ context });
+    expect([await told(), await told(), failures.length]).toEqual([true, true, 1]);
+    isAway = true;
+    await gateway.health({ context });
+    expect([await told(), failures.length]).toEqual([false, 2]);
+    isAway = false;
+    await gateway.health({ context });
+    expect([await told(), failures.length]).toEqual([true, 2]);
   });
 
   it("tells its calls in flight, and is not ready while it closes", async () => {
