@@ -2,7 +2,7 @@
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { readAddition, readUnits } from "../../../model/amount-text.ts";
-import { digitsFor, writtenMoney } from "../../../model/money.ts";
+import { digitsFor, UNITS_OF_ONE, usualDigits, writtenMoney } from "../../../model/money.ts";
 
 /** The option `currency` of the page; empty without one. */
 const OPTION = document.documentElement.dataset["currency"] ?? "";
@@ -21,9 +21,6 @@ export const pageCurrency: ReadonlySignal<string> = computed(() =>
   wrongCurrency.value === "" ? OPTION || (recordedCurrency.value ?? "") : "",
 );
 
-/** A unit is a millionth of the currency. */
-const UNITS_OF_ONE = 1_000_000;
-
 /** Returns the label of a field for an amount, and says how the amount is written. */
 export const amountField = (name: string): { readonly label: string; readonly hint: string } =>
   pageCurrency.value
@@ -40,21 +37,28 @@ const MOST_DECIMALS = 6;
 
 const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
 
-/** Returns the number of decimals of a written amount. */
-export const decimalsOf = (units: number, currency: string = pageCurrency.value): number =>
-  currency === "" ? 0 : digitsFor(units, currency);
+/**
+ * Returns the number of decimals with which a list shows an amount: the usual ones of the currency, and for less than one as many as its first
+ * two digits need.
+ */
+export function decimalsOf(units: number, currency: string = pageCurrency.value): number {
+  if (currency === "") return 0;
+  const size = Math.abs(units);
+  const coin =
+    size < UNITS_OF_ONE ? 10 ** Math.max(0, String(size).length - 2) : UNITS_OF_ONE / 10 ** usualDigits(currency);
+  return digitsFor(Math.round(units / coin) * coin, currency);
+}
 
-/** Writes an amount as it stands everywhere on the page: exactly. So equal amounts are written alike, and sums of written amounts are right. */
+/** Writes an amount exactly, for sentences and fields: its reader may compare it with another one. */
 export const amountOf = (units: number, currency: string = pageCurrency.value): string =>
-  written(units, currency, { style: "currency", currency });
+  written(units, currency, currency === "" ? 0 : digitsFor(units, currency), { style: "currency", currency });
 
-/** Writes an amount below a heading that names the currency or the units, exactly. */
+/** Writes an amount below a heading that names the currency or the units, rounded. The exact amount must be at hand. */
 export const amountBelow = (units: number, currency: string = pageCurrency.value): string =>
-  written(units, currency, {});
+  written(units, currency, decimalsOf(units, currency), {});
 
-function written(units: number, currency: string, style: Intl.NumberFormatOptions): string {
+function written(units: number, currency: string, digits: number, style: Intl.NumberFormatOptions): string {
   if (currency === "") return plain.format(units);
-  const digits = decimalsOf(units, currency);
   return countIn(units, currency).toLocaleString(undefined, {
     ...style,
     minimumFractionDigits: digits,
@@ -66,18 +70,11 @@ function written(units: number, currency: string, style: Intl.NumberFormatOption
 export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
   `${amountOf(units, currency)}${currency !== "" ? "" : units === 1 ? " unit" : " units"}`;
 
-/**
- * Writes a sum as people tell it: in the smallest coin of the currency, or with two digits for less than one. The exact sum must stand beside
- * it.
- */
-export function roughlyInWords(units: number, currency: string = pageCurrency.value): string {
-  if (currency === "") return amountInWords(units, currency);
-  const coins = new Intl.NumberFormat(undefined, { style: "currency", currency });
-  const one = 10 ** -(coins.resolvedOptions().maximumFractionDigits ?? 0);
-  const count = countIn(units, currency);
-  if (count === 0 || count >= one) return coins.format(count);
-  return new Intl.NumberFormat(undefined, { style: "currency", currency, maximumSignificantDigits: 2 }).format(count);
-}
+/** Writes a sum for a sentence as a list shows it, rounded. The exact sum must be at hand. */
+export const roughlyInWords = (units: number, currency: string = pageCurrency.value): string =>
+  currency === ""
+    ? amountInWords(units, currency)
+    : written(units, currency, decimalsOf(units, currency), { style: "currency", currency });
 
 /** Returns the format of the values of an axis, which are whole multiples of a step. */
 export function axisFormat(step: number, currency: string): (units: number) => string {

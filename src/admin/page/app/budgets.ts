@@ -5,7 +5,6 @@ import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { BudgetTold, PeriodTold } from "../../answers.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
-  amountBelow,
   amountField,
   amountInWords,
   dayIn,
@@ -19,6 +18,7 @@ import {
 import { attempt, type Listed, loadsOf, mayChange, read } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
+  Amount,
   amountsIn,
   amountsNamed,
   askUser,
@@ -338,7 +338,7 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
       name: amountsNamed("Available"),
       isNumber: true,
       cell: ({ available, gap, granted }) =>
-        html`${ofAvailable(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill ${amountBelow(gap)}</span>`}`,
+        html`${ofAvailable(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill <${Amount} of=${gap} /></span>`}`,
     },
   ];
 }

@@ -101,6 +101,21 @@ export function Time({
   return html`<time datetime=${utc} title=${utc}>${words}</time>`;
 }
 
+/** Shows an amount of a list, rounded. Its title has all digits. */
+export function Amount({
+  of: units,
+  currency = pageCurrency.value,
+  rest = "",
+}: {
+  of: number;
+  currency?: string;
+  /** Unseen digits at the end. */
+  rest?: string;
+}): View {
+  const [shown, exact] = [amountBelow(units, currency), amountInWords(units, currency)];
+  return html`<span class="amount" data-rest=${rest} title=${exact}>${shown}</span>`;
+}
+
 /**
  * Returns a function that shows the amounts of a column with their points below each other. Unseen digits fill the ends of the shorter ones.
  */
@@ -109,7 +124,7 @@ export function amountsIn(all: readonly number[], currency: string = pageCurrenc
   return (units) => {
     const decimals = decimalsOf(units, currency);
     const rest = most > decimals ? `.${"0".repeat(most)}`.slice(decimals && decimals + 1) : "";
-    return html`<span class="amount" data-rest=${rest}>${amountBelow(units, currency)}</span>`;
+    return html`<${Amount} of=${units} currency=${currency} rest=${rest} />`;
   };
 }
 
@@ -601,8 +616,8 @@ export function spentColumn<Row>(
       const { spent, held, overdraft } = booksOf(row);
       const grant = grantOf(row);
       return html`${amount(spent)}
-      ${held > 0 && html`<span class="quiet long">running calls hold ${amountBelow(held)}</span>`}
-      ${overdraft > 0 && html`<span class="empty overdrawn">${amountBelow(overdraft)} overdrawn</span>`}
+      ${held > 0 && html`<span class="quiet long">running calls hold <${Amount} of=${held} /></span>`}
+      ${overdraft > 0 && html`<span class="empty overdrawn"><${Amount} of=${overdraft} /> overdrawn</span>`}
       ${grant && grant.granted > 0 && html`<${Share} used=${spent} of=${grant.granted} left=${grant.available} />`}`;
     },
   };
