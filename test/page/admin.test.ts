@@ -547,7 +547,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ["budgets&id=team-a", "Budgets has no filter id."],
     ["refusals&end=lost", /^outcome\b.*lost/],
     ["refusals&end=lost&since=foo", /^outcome\b.*lost.*From\b.*foo/],
-    ["refusals&customer=a", "Refusals has no filter customer."],
+    ["refusals&customer=a", "Calls has no filter customer."],
     ["changes&action=keys.updat&since=7d", /^action\b.*Did you mean keys\.update\?.*From\b.*7d/],
     ["changes&who=ann", "Changes has no filter who."],
     ["live&key=ann", "Live has no filter key."],
@@ -1161,8 +1161,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       body: '{"name":"Poor"}',
     });
     const page = await open("?part=refusals", { locale: "en-US" });
-    for (const part of ["Refusals", "Live", "Changes"]) {
-      await page.getByRole("link", { name: part }).click();
+    for (const part of ["Calls", "Live", "Changes"]) {
+      await page.getByRole("link", { name: part, exact: true }).click();
       const time = page.getByRole("row").locator("th time").first();
       expect(await time.textContent()).toMatch(/, \d+:\d\d:\d\d\s[AP]M$/);
       const [, seconds] = /:(\d\d)\.\d{3}Z$/.exec((await time.getAttribute("datetime")) ?? "") ?? [];
@@ -1248,6 +1248,39 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect(await rowOf(page, "Sum").locator(".amount").getAttribute("title")).toBe(exactly);
       await page.close();
     }
+  });
+
+  it("says of each call in its own words how it ended, in the heading, in rows and in the spend", async () => {
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
+    await call("ann", "small", "usd", {
+      chat() {
+        throw new GatewayError("backend_failed", "Broken.");
+      },
+    });
+    const page = await open("?part=spend&by=model");
+    await rowOf(page, "no model").getByText("failed calls", { exact: true }).first().waitFor();
+    expect(await rowOf(page, "no model").textContent()).not.toContain("refused");
+    const [recorded] = (await stores.calls?.list({})) ?? [];
+    for (const [outcome, word, heading] of [
+      ["refused", "refused", "Refused calls"],
+      ["failed", "failed", "Failed calls"],
+      ["deadline", "took too long", "Calls that took too long"],
+      ["shutdown", "cut by a shutdown", "Calls cut by a shutdown"],
+      ["client-closed", "caller hung up", "Calls whose caller hung up"],
+      ["stopped", "stopped", "Stopped calls"],
+    ] as const) {
+      const json = { data: [{ ...recorded, outcome, reasons: ["Because."], next: [] }], next: null };
+      await page.route(/\/calls\?/, (route) => route.fulfill({ json }));
+      await page.goto(`${url}?part=refusals&end=${outcome}`);
+      await page.getByRole("heading", { level: 2, name: heading, exact: true }).waitFor();
+      await page.getByRole("table", { name: heading, exact: true }).waitFor();
+      for (const part of ["refusals&end=all", "live"]) {
+        await page.goto(`${url}?part=${part}`);
+        await page.locator("tbody .state", { hasText: new RegExp(`^${word}$`) }).waitFor();
+      }
+      await page.unroute(/\/calls\?/);
+    }
+    await page.close();
   });
 
   it("asks for refusals by the code that an SDK shows, and says what it means", async () => {
@@ -1466,7 +1499,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await quotas.report("sleeper")).not.toHaveProperty("paused");
     await page.goto(`${url}?part=refusals&call=${await call("nobody", "small")}`);
     expect(await nextOf(page).innerText()).not.toContain("polygate");
-    await page.getByRole("link", { name: "All refusals" }).click();
+    await page.getByRole("link", { name: "All refused calls" }).click();
     await page.getByText("4 refused calls.").waitFor();
     await page.goBack();
     await page.getByRole("link", { name: "look for it among the keys" }).click();
@@ -3212,7 +3245,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const me = { name: "ann", readOnly: false, budgets: true, health: true, live: true, calls: false };
     await page.route(/\/me$/, (route) => route.fulfill({ json: me }));
     await open("?part=live", {}, page);
-    await page.getByText("This admin has no records of calls, and so neither spend nor refusals").waitFor();
+    await page.getByText("This admin has no records of calls, and so neither Spend nor Calls").waitFor();
     expect(await page.getByRole("link", { name: "Spend" }).count()).toBe(0);
     // Nothing asks for the models of calls.
     await page.getByRole("link", { name: "Keys" }).click();
@@ -3279,8 +3312,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await stores.ports.quotas.report("team-a")).toMatchObject({ revoked: false });
     await page.getByRole("button", { name: "Cancel" }).click();
     expect(await page.getByRole("row").count()).toBe(0);
-    for (const part of ["Budgets", "Spend", "Refusals", "Live", "Health", "Changes", "Keys"]) {
-      await page.getByRole("link", { name: part }).click();
+    for (const part of ["Budgets", "Spend", "Calls", "Live", "Health", "Changes", "Keys"]) {
+      await page.getByRole("link", { name: part, exact: true }).click();
       await page.locator("nav [aria-current]", { hasText: part }).waitFor();
       await page.getByText("You are not logged in.").waitFor();
       expect([part, await page.getByRole("row").count()]).toEqual([part, 0]);
@@ -3369,7 +3402,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await press(page, "Revoke team-a");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByText("You may not change anything.").waitFor();
-    await shows("reader (may look only)");
+    await shows("reader (read-only)");
     await page.getByRole("button", { name: "Cancel" }).click();
     expect(await create.count()).toBe(0);
     user = { name: "ann" };
@@ -3478,8 +3511,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
     await Promise.all([EVIL, `"><script>document.title='taken'</script>`].map((model) => call("k0", model)));
     const page = await open();
-    for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
-      await page.getByRole("link", { name: part }).click();
+    for (const part of ["Keys", "Budgets", "Live", "Spend", "Calls", "Health", "Changes"]) {
+      await page.getByRole("link", { name: part, exact: true }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
       await page.getByText("Loading…").first().waitFor({ state: "detached" });
       expect(
@@ -3614,9 +3647,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const json = { "content-type": "application/json" };
     await fetch(`${url}/keys/rich`, { method: "PATCH", headers: json, body: '{"metadata":{"group":"red"}}' });
     const page = await open("?part=refusals&outcome=failed", { viewport: { width, height: 844 } });
-    for (const part of ["failed", "Keys", "Budgets", "Live", "Refusals", "Health", "Spend", "Changes"]) {
+    for (const part of ["failed", "Keys", "Budgets", "Live", "Calls", "Health", "Spend", "Changes"]) {
       if (part !== "failed") await page.getByRole("link", { name: part, exact: true }).click();
-      await page.getByRole("heading", { level: 2, name: part === "failed" ? "Refusals" : part }).waitFor();
+      await page.getByRole("heading", { level: 2, name: part === "failed" ? "Failed calls" : part }).waitFor();
       await page.getByText("Loading…").first().waitFor({ state: "detached" });
       await page.getByRole("row").nth(1).waitFor();
       const cut = await page.evaluate(() =>
@@ -3651,8 +3684,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "z".repeat(150) } });
     await call("poor", "m".repeat(200));
     const page = await open("", options);
-    for (const part of ["Keys", "Budgets", "Live", "Spend", "Refusals", "Health", "Changes"]) {
-      await page.getByRole("link", { name: part }).click();
+    for (const part of ["Keys", "Budgets", "Live", "Spend", "Calls", "Health", "Changes"]) {
+      await page.getByRole("link", { name: part, exact: true }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
       await page.getByText("Loading…").first().waitFor({ state: "detached" });
       expect([part, await barriers(page), await isWiderThanScreen(page)]).toEqual([part, [], false]);

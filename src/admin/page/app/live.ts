@@ -7,6 +7,7 @@ import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain } from "./amounts.ts";
 import { hasFailed as hasPartFailed, type Listed, notice, read, shownPart, tellFailure } from "./api.ts";
 import { askUser, CallId, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
+import { Ended } from "./refusals.ts";
 
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
@@ -128,8 +129,7 @@ const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<Recorded
   },
   {
     name: "Outcome",
-    cell: ({ outcome, status }) =>
-      html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status}</span>`,
+    cell: ({ outcome, status }) => html`<${Ended} as=${outcome} /><span class="quiet">${status}</span>`,
   },
   { name: "Input tokens", isNumber: true, cell: ({ inputTokens }) => plain.format(inputTokens) },
   { name: "Output tokens", isNumber: true, cell: ({ outputTokens }) => plain.format(outputTokens) },
@@ -183,7 +183,7 @@ export function Live({ calls }: { calls: boolean }): View {
               isDense
             />`
         : html`<p class="quiet">
-            This admin has no records of calls, and so neither spend nor refusals: give it the option calls.
+            This admin has no records of calls, and so neither Spend nor Calls: give it the option calls.
           </p>`
     }
   </section>`;

@@ -39,7 +39,7 @@ const TABS: Readonly<Record<string, Tab>> = {
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
   refusals: {
-    name: "Refusals",
+    name: "Calls",
     view: Refusals,
     load: (asked) => openRefusals(asked, me.value?.budgets ?? false),
     needs: "calls",
@@ -124,7 +124,7 @@ function App(): View {
       </nav>
       ${
         isLoggedIn.value
-          ? html`<span class="quiet">${name}${name !== "" && readOnly && " (may look only)"}</span>
+          ? html`<span class="quiet">${name}${name !== "" && readOnly && " (read-only)"}</span>
               ${LOGOUT && html`<a class="button" href=${LOGOUT}>Log out</a>`}`
           : html`<span class="quiet">not logged in</span>`
       }

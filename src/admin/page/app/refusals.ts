@@ -1,4 +1,4 @@
-/** The view of refusals: recent calls that were refused or have failed, with their reasons, and any call by its request id. */
+/** The view of recorded calls, of refused ones first, with their reasons, and of any call by its request id. */
 
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
@@ -59,27 +59,34 @@ const meantKeys = signal<readonly KeyShown[]>([]);
 const scope: Signal<Scope> = signal({});
 const budget = budgetOf(scope);
 
-/** The ends of calls, which the compiler completes. */
+/** The ends of calls in words, each with the heading of a list of such calls. The compiler completes them. */
 const ENDS = {
-  refused: "refused",
-  failed: "failed",
-  deadline: "deadline",
-  shutdown: "shutdown",
-  "client-closed": "client closed",
-  stopped: "stopped",
-  unrecorded: "unrecorded",
-  completed: "completed",
-} as const satisfies Record<RecordedCall["outcome"], string>;
+  refused: ["refused", "Refused calls"],
+  failed: ["failed", "Failed calls"],
+  deadline: ["took too long", "Calls that took too long"],
+  shutdown: ["cut by a shutdown", "Calls cut by a shutdown"],
+  "client-closed": ["caller hung up", "Calls whose caller hung up"],
+  stopped: ["stopped", "Stopped calls"],
+  unrecorded: ["unrecorded", "Unrecorded calls"],
+  completed: ["completed", "Completed calls"],
+} as const satisfies Record<RecordedCall["outcome"], readonly [word: string, heading: string]>;
 /** The ends of calls that the sums of usage count as failed. */
 export const FAILED_ENDS = "failed,deadline,shutdown";
 /** The ends of calls that got no whole answer from an upstream. */
 export const UNANSWERED_ENDS: string = `refused,${FAILED_ENDS}`;
-const END_CHOICES = [
-  ...Object.entries(ENDS),
-  [FAILED_ENDS, "failed in any way"],
-  [UNANSWERED_ENDS, "refused or failed in any way"],
-  ["all", "every end"],
-] as const;
+/** The choices of ends in words, each with the heading of a list of such calls. */
+const LISTS: Readonly<Record<string, readonly [words: string, heading: string]>> = {
+  ...ENDS,
+  [FAILED_ENDS]: ["failed in any way", "Calls that failed in any way"],
+  [UNANSWERED_ENDS]: ["refused or failed in any way", "Calls that were refused or failed in any way"],
+  all: ["every end", "Calls"],
+};
+const END_CHOICES = Object.entries(LISTS).map(([value, [words]]) => [value, words] as const);
+
+/** Shows the end of a call. */
+export const Ended = ({ as: outcome }: { as: RecordedCall["outcome"] }): View =>
+  html`<span class=${`state ${outcome}`}>${ENDS[outcome][0]}</span>`;
+
 /** The sums of usage that count the calls of an end. */
 const SUMS: Readonly<Record<string, "refused" | "failed">> = { refused: "refused", [FAILED_ENDS]: "failed" };
 
@@ -503,7 +510,7 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
         const isOneEnd = found.value === "" && Object.hasOwn(ENDS, end.value);
         return isOneEnd && coded
           ? html`<span class=${`state ${outcome}`}>${coded}</span><span class="quiet">${status}</span>`
-          : html`<span class=${`state ${outcome}`}>${outcome}</span><span class="quiet">${status} ${coded}</span>`;
+          : html`<${Ended} as=${outcome} /><span class="quiet">${status} ${coded}</span>`;
       },
     },
     {
@@ -576,9 +583,10 @@ const again = (): unknown => loadRefusals();
 
 export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   const rows = calls.value && folded(calls.value);
+  const heading = found.value === "" ? (LISTS[end.value]?.[1] ?? "Calls") : "One call";
   return html`<section>
     <header class="tools">
-      <h2 tabindex="-1">Refusals</h2>
+      <h2 tabindex="-1">${heading}</h2>
       <form role="search" onSubmit=${search}>
         <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
         <button>Find</button>
@@ -590,7 +598,7 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
       <${DayField} label="From" of=${since} onChange=${again} />
       <${DayField} label="To" of=${until} onChange=${again} />
     </header>
-    ${found.value !== "" && html`<p class="more"><a href=${addressOf("refusals")} onClick=${follow}>All refusals</a></p>`}
+    ${found.value !== "" && html`<p class="more"><a href=${addressOf("refusals")} onClick=${follow}>All refused calls</a></p>`}
     <${Chips}
       of=${scope.value}
       onRemove=${(rest: Scope) => {
@@ -602,7 +610,7 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
     ${calls.value && found.value === "" && html`<${Count} counted=${counted.value} listed=${calls.value.length} />`}
     <div class=${found.value === "" ? "" : "single"}>
       <${Table}
-        caption="Refusals"
+        caption=${heading}
         columns=${columnsOf(rows ?? [])}
         rows=${rows}
         keyOf=${([{ requestId }]: Calls) => requestId}

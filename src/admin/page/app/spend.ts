@@ -208,8 +208,14 @@ const NOTHING: Readonly<Record<UsageColumn, string>> = {
 };
 
 /** The calls behind a row without a model. */
-const withoutModel = ({ units, calls, refused }: UsageRow): string =>
-  units > 0 ? "calls without a record" : refused === calls ? "refused calls" : "refused calls, or lists";
+const withoutModel = ({ units, calls, refused, failed }: UsageRow): string =>
+  units > 0
+    ? "calls without a record"
+    : [
+        ...(refused > 0 ? ["refused calls"] : []),
+        ...(failed > 0 ? ["failed calls"] : []),
+        ...(refused + failed < calls ? ["lists, or calls that ended early"] : []),
+      ].join(", ");
 
 /** The filter of a column's cells. Days and months have none. */
 const FILTERS: Readonly<Partial<Record<UsageColumn, keyof Scope>>> = {
