@@ -77,12 +77,14 @@ export function callsText(
 }
 
 /** The choices for CSV of calls. */
-interface CallsCsvOptions {
+interface CallsCsvOptions<Call> {
   /** The currency of amounts for calls that were recorded without one. Default: these have no amount. */
   readonly currency?: string | undefined;
   readonly spreadsheet?: Spreadsheet | undefined;
   /** The time zone of the times in a spreadsheet. Default: UTC. Programs read times in UTC. */
   readonly zone?: string | undefined;
+  /** Further columns, behind the others. Default: none. */
+  readonly more?: readonly Column<Call>[];
 }
 
 /** Makes the column of a field. */
@@ -93,13 +95,13 @@ const field = (name: Exclude<keyof typeof CALL_WORDS, "budgets" | "metadata" | "
 });
 
 /** Writes recorded calls as CSV, for programs or for a spreadsheet. */
-export function callsCsv(
-  calls: readonly RecordedCall[],
-  { currency: given, spreadsheet, zone = "UTC" }: CallsCsvOptions,
+export function callsCsv<Call extends RecordedCall>(
+  calls: readonly Call[],
+  { currency: given, spreadsheet, zone = "UTC", more = [] }: CallsCsvOptions<Call>,
 ): string {
   const currencyOf = ({ currency = given }: RecordedCall): string | undefined => currency;
   const some = calls.map(currencyOf).find((currency) => currency !== undefined);
-  const columns: readonly Column<RecordedCall>[] = [
+  const columns: readonly Column<Call>[] = [
     field("requestId"),
     { name: "at", word: `Time (${zone})`, cell: ({ at }) => ({ at, zone }) },
     ...(["day", "keyId", "keyName"] as const).map(field),
@@ -122,6 +124,7 @@ export function callsCsv(
     { name: "currency", word: CALL_WORDS.currency, cell: currencyOf },
     { ...field("units"), word: unitsWord("Units", some) },
     { ...field("estimated"), word: unitsWord("Estimated units", some) },
+    ...more,
   ];
   return [...csvPartsOf(columns, calls, spreadsheet)].join("");
 }

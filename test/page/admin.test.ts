@@ -34,16 +34,29 @@ const fieldOf = (page: Page, name: string): Promise<string> => page.getByRole("t
 /** Returns the days that a page has chosen. */
 const daysOf = async (page: Page): Promise<string[]> => [await fieldOf(page, "From"), await fieldOf(page, "To")];
 
-/** Downloads the CSV of the report that is shown, for a reader. */
-async function csvOf(page: Page, reader = "programs"): Promise<string> {
+/** Downloads the CSV of the report or the list that is shown, for a reader. */
+async function csvOf(page: Page, reader = "programs", name = "usage"): Promise<string> {
   await page.getByLabel("CSV for").selectOption(reader);
   const [download] = await Promise.all([
     page.waitForEvent("download"),
-    page.getByRole("link", { name: "CSV" }).click(),
+    page
+      .getByRole("link", { name: "CSV" })
+      .or(page.getByRole("button", { name: "CSV" }))
+      .click(),
   ]);
-  expect(download.suggestedFilename()).toMatch(/^usage-20\d\d-\d\d-\d\d-(?:today|20\d\d-\d\d-\d\d)\.csv$/);
+  expect(download.suggestedFilename()).toMatch(
+    new RegExp(`^${name}(?:-20\\d\\d-\\d\\d-\\d\\d){1,2}(?:-today)?\\.csv$`),
+  );
   return readFile(await download.path(), "utf8");
 }
+
+/** Returns the first cells of CSV for programs below its headings. */
+const firstCells = (csv: string): string[] =>
+  csv
+    .trimEnd()
+    .split("\r\n")
+    .slice(1)
+    .map((line) => line.split(",")[0] ?? "");
 
 /** Clicks a button twice, and lets its requests to some addresses go on only then. */
 async function clickedTwice(page: Page, button: Locator, addresses: RegExp): Promise<void> {
@@ -200,6 +213,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   let problems: string[];
   /** The option of the page. */
   let currency: string | undefined;
+  /** The sentence below the header. */
+  let hint: string;
   /** The gateway whose calls run. */
   let live: Gateway | undefined;
 
@@ -217,6 +232,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     login = undefined;
     problems = [];
     currency = "USD";
+    hint = "";
     live = undefined;
     database = join(folder, `${crypto.randomUUID()}.db`);
     stores = await openStores(`sqlite:${database}`, { sweepMs: 0 });
@@ -256,12 +272,16 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       page: {
         loginUrl: "/login?from=admin",
         file: (name, base) =>
-          pageIn(pathToFileURL(`${folder}/`), {
-            title: `<Models> & "more"`,
-            loginUrl: "/login?from=admin",
-            logoutUrl: "https://sso.example/logout",
-            ...(currency !== undefined && { currency }),
-          }).file(name, base),
+          pageIn(
+            pathToFileURL(`${folder}/`),
+            {
+              title: `<Models> & "more"`,
+              loginUrl: "/login?from=admin",
+              logoutUrl: "https://sso.example/logout",
+              ...(currency !== undefined && { currency }),
+            },
+            hint,
+          ).file(name, base),
       },
       gateway: {
         health: async () => health as never,
@@ -1250,6 +1270,71 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     }
   });
 
+  it("saves the whole list of keys, budgets or calls as CSV, with its filters, and without a formula", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team", name: "=1+1", amount: 12_345_678 });
+    await quotas.addBudget({ id: "other", amount: 0, parent: "team" });
+    const ids = Array.from({ length: 120 }, (_, at) => `key-${String(at).padStart(3, "0")}`);
+    for (const id of ids) await quotas.add({ id, granted: 1_234_567, budget: "team" });
+    await quotas.add({ id: "poor", name: "=HYPERLINK(1)", apiKey: "sk-poor", granted: 1 });
+    user = { name: "reader", readOnly: true };
+    const page = await open("", { locale: "en-US" });
+    await rowOf(page, "key-099").waitFor();
+    const all = await csvOf(page, "programs", "keys");
+    expect(firstCells(all)).toEqual([...ids, "poor"]);
+    expect(all).toContain("\r\nkey-000,key-000,active,1.234567,0.000000,1.234567,");
+    expect(all).toContain("'=HYPERLINK(1)");
+    await page.getByText(/^keys-.*\.csv has 121 rows\.$/).waitFor();
+    const european = await csvOf(page, "Excel (12,50)", "keys");
+    expect(european).toMatch(/^\uFEFFKey;/);
+    expect(european).toContain(";1,234567;");
+    await page.getByLabel("Find").fill("KEY-11");
+    await page.getByLabel("Find").press("Enter");
+    await rowOf(page, "key-000").waitFor({ state: "detached" });
+    expect(firstCells(await csvOf(page, "programs", "keys"))).toEqual(ids.slice(110));
+    await page.getByLabel("Find").fill("");
+    await page.getByLabel("Find").press("Enter");
+    await page.getByLabel("State").selectOption("used up");
+    await page.getByText("There is no such key.").waitFor();
+    expect(firstCells(await csvOf(page, "programs", "keys"))).toEqual([]);
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await rowOf(page, "other").first().waitFor();
+    const budgets = await csvOf(page, "programs", "budgets");
+    expect(firstCells(budgets)).toEqual(["other", "team"]);
+    expect(budgets).toContain("\r\nteam,'=1+1,,12.345678,");
+    await page.getByLabel("Find").fill("TEA");
+    await page.getByLabel("Find").press("Enter");
+    expect(firstCells(await csvOf(page, "programs", "budgets"))).toEqual(["team"]);
+    // The rows of the list are folded, and those of the file are not.
+    const refused = [await call("poor", "=small"), await call("poor", "=small"), await call("nobody", "small")];
+    await page.getByRole("link", { name: "Calls", exact: true }).click();
+    await page.getByText("3 refused calls.").waitFor();
+    const calls = await csvOf(page, "programs", "calls");
+    expect(firstCells(calls)).toEqual(refused.toReversed());
+    expect(calls).toContain(",'=small,");
+    expect(calls).toContain("The call was refused by the key's own quota");
+    expect(calls).toContain("An operator can help: Add to the quota of poor.");
+    expect(calls).not.toContain("polygate ");
+    await page.getByLabel("Code").selectOption("invalid_api_key");
+    await rowOf(page, "quota_insufficient").waitFor({ state: "detached" });
+    expect(firstCells(await csvOf(page, "programs", "calls"))).toEqual(refused.slice(2));
+    await page.close();
+  });
+
+  it("makes no file of a list that is too long for a file, and says so", async () => {
+    const page = await open();
+    const json = { data: Array.from({ length: 1_000 }, () => ({ id: "a", name: "a" })), next: "a" };
+    await page.route(/\/keys\?/, (route) => route.fulfill({ json }));
+    let files = 0;
+    page.on("download", () => files++);
+    await page.getByRole("button", { name: "CSV" }).click();
+    await page
+      .getByText("The list has more than 50,000 rows, which are too many for a file: choose a filter.")
+      .waitFor();
+    expect(files).toBe(0);
+    await page.close();
+  });
+
   it("says of each call in its own words how it ended, in the heading, in rows and in the spend", async () => {
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
     await call("ann", "small", "usd", {
@@ -1427,8 +1512,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "reader", readOnly: true };
     await quotas.lower("poor", (await quotas.report("poor"))?.available ?? 0);
     const page = await open(`?part=refusals&call=${await call("poor", "small")}`);
-    await page.getByText("polygate keys grant poor").waitFor();
+    await page.getByText("An operator can help: Add to the quota of poor. Lets calls pass again.").waitFor();
+    expect(await page.getByText(/polygate (?:keys|budgets)/).count()).toBe(0);
     expect(await page.getByRole("button", { name: "Add" }).count()).toBe(0);
+    await page.goto(`${url}?part=refusals&call=${await call("nobody", "small")}`);
+    await page.getByText("An operator can make a new key").waitFor();
+    expect(await page.getByText(/polygate (?:keys|budgets)/).count()).toBe(0);
     await page.close();
   });
 
@@ -3195,6 +3284,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it("shows the health of the gateway", async () => {
     const page = await open("?part=health");
+    await page
+      .getByText("Of the process that has answered. Where several run, each has a health of its own.")
+      .waitFor();
     await rowOf(page, "large").waitFor();
     expect(await rowOf(page, "primary").allTextContents()).toEqual(["primarylargeopen12 s–", "primary*open12 s–"]);
     expect(await rowOf(page, "refusing 1").textContent()).toMatch(
@@ -3259,12 +3351,17 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it("lets a user who may only look change nothing, and tells a stranger why", async () => {
     await stores.ports.quotas.add({ id: "team-a" });
+    hint = "Install kysely.";
+    const own = await open("?part=budgets");
+    await own.getByText(hint).waitFor();
+    await own.close();
     user = { name: "reader", readOnly: true };
     const page = await open("?part=budgets");
     await page.getByText("There is no budget yet.", { exact: true }).waitFor();
+    expect(await page.getByText(hint).count()).toBe(0);
     await page.getByRole("link", { name: "Keys" }).click();
     await rowOf(page, "team-a").waitFor();
-    expect(await page.getByRole("button").count()).toBe(0);
+    expect(await page.getByRole("button").allTextContents()).toEqual(["CSV"]);
     expect(await page.getByRole("columnheader", { name: "Change" }).count()).toBe(0);
     user = undefined;
     await page.getByLabel("State").selectOption("active");

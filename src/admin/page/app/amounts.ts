@@ -113,6 +113,9 @@ export const readAdded = (field: string, written: string): number =>
 /** Returns an amount as a user writes it. */
 export const writtenAmount = (units: number): string => (pageCurrency.value ? writtenMoney(units) : String(units));
 
+/** The time zone of the user's clock. */
+export const OWN_ZONE: string = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 const MOMENT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "short" };
 const moment = new Intl.DateTimeFormat(undefined, MOMENT);
 const second = new Intl.DateTimeFormat(undefined, { ...MOMENT, timeStyle: "medium" });

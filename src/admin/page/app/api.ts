@@ -57,6 +57,26 @@ export class Refusal extends Error {
 /** Reads. Rejects with the reason of a refusal. */
 export const read = <Body>(path: string): Promise<Answered<Body>> => ask("GET", path);
 
+/** Writes choices as a query. Leaves out undefined ones. */
+export const queryOf = (choices: Readonly<Record<string, string | undefined>>): string =>
+  String(
+    new URLSearchParams(
+      Object.entries(choices).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    ),
+  );
+
+/** Reads a list, page by page. */
+export async function* pagesOf<Row>(
+  path: string,
+  choices: Readonly<Record<string, string | undefined>> = {},
+): AsyncGenerator<readonly Row[], void> {
+  for (let after: string | null | undefined; after !== null;) {
+    const { body }: { body: Listed<Row> } = await read(`${path}?${queryOf({ ...choices, limit: "1000", after })}`);
+    yield body.data;
+    after = body.next;
+  }
+}
+
 /** Reads who the user is. */
 export async function readMe(): Promise<void> {
   me.value = (await read<Me>("me")).body;
@@ -121,7 +141,12 @@ const KEEP_FILE_MS = 60_000;
 export async function saveCsv(path: string): Promise<void> {
   const response = await send(path, { headers: { accept: "text/csv" } });
   const [, name = "usage.csv"] = /filename="(.+)"/.exec(response.headers.get("content-disposition") ?? "") ?? [];
-  const file = URL.createObjectURL(await response.blob().catch(() => unreached()));
+  saveFile(await response.blob().catch(() => unreached()), name);
+}
+
+/** Saves a file in the folder of the browser. */
+export function saveFile(content: Blob, name: string): void {
+  const file = URL.createObjectURL(content);
   Object.assign(document.createElement("a"), { href: file, download: name }).click();
   // Some browsers read the file only after the click.
   setTimeout(() => URL.revokeObjectURL(file), KEEP_FILE_MS);

@@ -2,12 +2,14 @@
 
 import { computed, type Signal, signal } from "@preact/signals";
 import type { BudgetReport } from "../../../stores/budgets.ts";
-import type { BudgetTold, PeriodTold } from "../../answers.ts";
+import { type BudgetTold, listCsvParts, type ListName, type PeriodTold } from "../../answers.ts";
+import type { Spreadsheet } from "../../columns.ts";
 import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
 import {
   amountField,
   amountInWords,
   dayIn,
+  OWN_ZONE,
   pageCurrency,
   plain,
   readAdded,
@@ -15,7 +17,7 @@ import {
   shownPeriod,
   writtenAmount,
 } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, mayChange, read } from "./api.ts";
+import { attempt, type Listed, loadsOf, mayChange, pagesOf, read } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
   Amount,
@@ -27,6 +29,7 @@ import {
   CallLinks,
   type Column,
   Csv,
+  CsvOfList,
   type Field,
   Filter,
   html,
@@ -127,18 +130,20 @@ export function budgetField(field: Field, all: readonly BudgetReport[]): Field {
   return { ...field, choices: [["", "none"], ...others, ...known] };
 }
 
+/** Returns a function that writes a list as CSV, as the command line does. */
+export const listCsvOf =
+  (name: ListName) =>
+  (rows: readonly object[], spreadsheet: Spreadsheet | undefined): Iterable<string> =>
+    listCsvParts(name, rows, pageCurrency.value || undefined, spreadsheet);
+
 const [loadList, loadPeriodsOf] = [loadsOf("budgets"), loadsOf("budgets")];
 
 export async function loadBudgets(): Promise<void> {
   await loadList(async (isLatest) => {
     const all: BudgetTold[] = [];
-    for (let after: string | null = ""; after !== null;) {
-      const { body }: { body: Listed<BudgetTold> } = await read(
-        `budgets?${new URLSearchParams({ limit: "1000", after })}`,
-      );
+    for await (const page of pagesOf<BudgetTold>("budgets")) {
       if (!isLatest()) return;
-      all.push(...body.data);
-      after = body.next;
+      all.push(...page);
     }
     budgets.value = all;
   });
@@ -170,9 +175,6 @@ async function loadPeriods(before?: number): Promise<void> {
 }
 
 const at = (id: string): string => `budgets/${encodeURIComponent(id)}`;
-
-/** The time zone of the user's clock. */
-const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 const create = (): void => {
   const make = writerAsking("To make the budget, choose Create again.");
@@ -432,18 +434,16 @@ function Periods({ id, hasCalls }: { id: string; hasCalls: boolean }): View {
     ${earlier.value !== null && html`<${More} name="Earlier periods" load=${() => loadPeriods(earlier.value ?? 0)} />`}`;
 }
 
-/** Returns the budgets whose id or name has the text of the filter. */
-function found(): readonly BudgetTold[] | undefined {
-  const text = find.value.toLowerCase();
-  return budgets.value?.filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(text));
-}
+/** True for a budget whose id or name has the text of the filter. */
+const isFound = ({ id, name }: BudgetTold): boolean =>
+  `${id}\n${name}`.toLowerCase().includes(find.value.toLowerCase());
 
 export function Budgets({ calls }: { calls: boolean }): View {
   if (ofPeriods.value !== "")
     return html`<section>
       <${Periods} id=${ofPeriods.value} hasCalls=${calls} />
     </section>`;
-  const rows = found();
+  const rows = budgets.value?.filter(isFound);
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">Budgets</h2>
@@ -452,6 +452,12 @@ export function Budgets({ calls }: { calls: boolean }): View {
         of=${find}
         example="id or name"
         onChange=${() => noteChoices("budgets", { find: find.value || undefined })}
+      />
+      <${CsvOfList}
+        name="budgets"
+        pages=${() => pagesOf<BudgetTold>("budgets")}
+        matches=${isFound}
+        csvOf=${listCsvOf("budgets")}
       />
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
     </header>

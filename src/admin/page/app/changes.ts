@@ -202,7 +202,8 @@ export function Health(): View {
     ${
       !health
         ? html`<${Waiting} />`
-        : html`<dl class="facts">
+        : html`<p class="quiet">Of the process that has answered. Where several run, each has a health of its own.</p>
+            <dl class="facts">
               <dt>Gateway</dt>
               <dd><span class=${`state ${look}`}>${words}</span></dd>
               <dt>Running calls</dt>

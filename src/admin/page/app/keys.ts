@@ -7,12 +7,13 @@ import { isZero, type KeyShown, stateInWords, stateOf } from "../../key-state.ts
 import { metadataDoubt, unlimitedWithout } from "../../much.ts";
 import { ALL_DAYS, noteChoices } from "./address.ts";
 import { amountField, amountInWords, dayIn, plain, readAdded, readAmount, shownDay } from "./amounts.ts";
-import { attempt, hasCalls, type Listed, loadsOf, mayChange, read, type Write } from "./api.ts";
+import { attempt, hasCalls, type Listed, loadsOf, mayChange, pagesOf, read, type Write } from "./api.ts";
 import {
   budgetField,
   BudgetFilter,
   BudgetName,
   knownBudgets,
+  listCsvOf,
   loadKnownBudgets,
   nameOfBudget,
   takeName,
@@ -25,6 +26,7 @@ import {
   Breakable,
   CallLinks,
   type Column,
+  CsvOfList,
   type Field,
   Filter,
   html,
@@ -81,15 +83,8 @@ const load = loadsOf("keys");
  * what is left.
  */
 async function loadKeys(after?: string): Promise<void> {
-  const choices = Object.fromEntries(Object.entries(filters).map(([name, of]) => [name, of.value]));
-  const chosen = Object.entries(choices).filter(([, value]) => value !== "");
-  noteChoices("keys", Object.fromEntries(chosen));
-  const text = filters.find.value.toLowerCase();
-  const asked = chosen.flatMap(([name, value]) =>
-    name === "find" ? [] : [[name, name === "state" && isOfUse() ? "active" : value] as [string, string]],
-  );
-  const ofUse = isOfUse() ? filters.state.value : undefined;
-  const matches = (key: KeyShown): boolean => hasText(key, text) && (ofUse === undefined || useOf(key) === ofUse);
+  noteChoices("keys", Object.fromEntries(chosen()));
+  const [asked, matches, isWhole] = [askedOfServer(), matcher(), filters.find.value === "" && !isOfUse()];
   // The button for more keys would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
@@ -98,11 +93,11 @@ async function loadKeys(after?: string): Promise<void> {
       const enough = all.length + PAGE;
       let [last, looked]: [string | null | undefined, number] = [after, 0];
       do {
-        const query = new URLSearchParams([
-          ["limit", String(text === "" && ofUse === undefined ? PAGE : 1_000)],
+        const query = new URLSearchParams({
+          limit: String(isWhole ? PAGE : 1_000),
           ...asked,
-          ...(last === undefined ? [] : [["after", last]]),
-        ]);
+          ...(last !== undefined && { after: last }),
+        });
         const { body }: { body: Listed<KeyShown> } = await read(`keys?${query}`);
         if (!isLatest()) return;
         all.push(...body.data.filter(matches));
@@ -117,6 +112,25 @@ async function loadKeys(after?: string): Promise<void> {
   );
 }
 
+/** Returns the filters that are chosen. */
+const chosen = (): readonly (readonly [name: string, value: string])[] =>
+  Object.entries(filters).flatMap(([name, of]) => (of.value === "" ? [] : [[name, of.value] as const]));
+
+/** Returns the filters that the server has. */
+const askedOfServer = (): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    chosen()
+      .filter(([name]) => name !== "find")
+      .map(([name, value]) => [name, name === "state" && isOfUse() ? "active" : value]),
+  );
+
+/** Returns a function that is true for a key of the list, by the filters that the page has alone. */
+function matcher(): (key: KeyShown) => boolean {
+  const text = filters.find.value.toLowerCase();
+  const ofUse = isOfUse() ? filters.state.value : undefined;
+  return (key) => hasText(key, text) && (ofUse === undefined || useOf(key) === ofUse);
+}
+
 /** True for a key whose id or name has a text in small letters. */
 const hasText = ({ id, name }: KeyShown, text: string): boolean => `${id}\n${name}`.toLowerCase().includes(text);
 
@@ -125,14 +139,12 @@ export async function keysNamed(text: string): Promise<readonly KeyShown[]> {
   const own = await read<KeyShown>(at(text)).catch(() => undefined);
   if (own) return [own.body];
   const [wanted, near]: [string, KeyShown[]] = [text.toLowerCase(), []];
-  let [after, looked]: [string | null, number] = ["", 0];
-  do {
-    const query = new URLSearchParams({ limit: "1000", after });
-    const { body }: { body: Listed<KeyShown> } = await read(`keys?${query}`);
-    near.push(...body.data.filter((key) => hasText(key, wanted)));
-    looked += body.data.length;
-    after = body.next;
-  } while (after !== null && looked < MOST_SEARCHED);
+  let looked = 0;
+  for await (const page of pagesOf<KeyShown>("keys")) {
+    near.push(...page.filter((key) => hasText(key, wanted)));
+    looked += page.length;
+    if (looked >= MOST_SEARCHED) break;
+  }
   const named = near.filter(({ name }) => name.toLowerCase() === wanted);
   return named.length > 0 ? named : near;
 }
@@ -143,7 +155,7 @@ const PAGE = 100;
 const at = (id: string): string => `keys/${encodeURIComponent(id)}`;
 
 /** True when the list does not have all keys. */
-const isFiltered = (): boolean => Object.values(filters).some((of) => of.value !== "");
+const isFiltered = (): boolean => chosen().length > 0;
 
 /**
  * Shows a key in the list as it is now. A list of all keys is not loaded again: its user would lose the place in it. A key may have left any other
@@ -661,6 +673,12 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
       />
       <datalist id=${METADATA}>${knownMetadata.value.map((line) => html`<option value=${line}></option>`)}</datalist>
       <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
+      <${CsvOfList}
+        name="keys"
+        pages=${() => pagesOf<KeyShown>("keys", askedOfServer())}
+        matches=${matcher()}
+        csvOf=${listCsvOf("keys")}
+      />
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
     </header>
     <${Table}

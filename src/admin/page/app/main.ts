@@ -129,7 +129,7 @@ function App(): View {
           : html`<span class="quiet">not logged in</span>`
       }
     </header>
-    ${HINT && html`<p class="hint quiet">${HINT}</p>`}
+    ${HINT && !readOnly && html`<p class="hint quiet">${HINT}</p>`}
     <div class=${`notice ${notice.value?.isError ? "bad" : ""}`}>
       <span role="status">${notice.value?.text}</span> ${!isLoggedIn.value && html`<${WayBack} />`}
     </div>

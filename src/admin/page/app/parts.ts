@@ -4,12 +4,14 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Spreadsheet } from "../../columns.ts";
 import { type AmountChange, CONFIRM_BY_HEADER, doubtInWords, isLittle } from "../../much.ts";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
 import {
   amountBelow,
   amountInWords,
   amountOf,
+  dayIn,
   decimalsOf,
   pageCurrency,
   plain,
@@ -27,6 +29,7 @@ import {
   mayChange,
   Refusal,
   saveCsv,
+  saveFile,
   tellFailure,
   type Write,
   writer,
@@ -682,6 +685,9 @@ const READERS = [
 /** The chosen spreadsheet for CSV; empty for programs. Default: the one with the decimal mark of this page. */
 const spreadsheet = signal(amountOf(1.5, "").includes(",") ? "excel-europe" : "excel");
 
+const CsvReader = (): View =>
+  html`<${Select} label="CSV for" of=${spreadsheet} choices=${READERS} onChange=${() => {}} />`;
+
 const save = (event: MouseEvent): void => {
   event.preventDefault();
   void attempt(() => saveCsv((event.currentTarget as HTMLAnchorElement).href));
@@ -700,8 +706,51 @@ export function Csv({
   currency: string;
 }): View {
   const reader = spreadsheet.value ? { spreadsheet: spreadsheet.value } : { format: "csv" };
-  return html`<${Select} label="CSV for" of=${spreadsheet} choices=${READERS} onChange=${() => {}} />
+  return html`<${CsvReader} />
     <a class="button" href=${addressOf({ ...reader, ...(currency && { currency }) })} onClick=${save}>CSV</a>`;
+}
+
+/** The most rows that a file is made of. */
+const MOST_IN_FILE = 50_000;
+
+/**
+ * A button that saves a whole list as CSV, also the rows that the page does not show, beside a choice of its reader.
+ *
+ * @param name The name of the list and of its file.
+ * @param pages Reads the list with the filters that are chosen.
+ * @param matches False for a row that the list leaves out. Default: every row is in the list.
+ * @param csvOf Writes the rows for a reader; for programs without a spreadsheet.
+ */
+export function CsvOfList<Row>({
+  name,
+  pages,
+  matches = () => true,
+  csvOf,
+}: {
+  name: string;
+  pages: () => AsyncIterable<readonly Row[]>;
+  matches?: (row: Row) => boolean;
+  csvOf: (rows: readonly Row[], spreadsheet: Spreadsheet | undefined) => Iterable<string>;
+}): View {
+  const [saveOnce, isBusy] = useOnce(async () => {
+    await attempt(async () => {
+      const rows: Row[] = [];
+      let read = 0;
+      for await (const page of pages()) {
+        read += page.length;
+        if (read > MOST_IN_FILE)
+          throw new Error(
+            `The list has more than ${plain.format(MOST_IN_FILE)} rows, which are too many for a file: choose a filter.`,
+          );
+        rows.push(...page.filter(matches));
+      }
+      const reader = (spreadsheet.value || undefined) as Spreadsheet | undefined;
+      const file = `${name}-${dayIn(undefined, Date.now())}.csv`;
+      saveFile(new Blob([...csvOf(rows, reader)], { type: "text/csv" }), file);
+      return `${file} has ${plain.format(rows.length)} ${rows.length === 1 ? "row" : "rows"}.`;
+    });
+  });
+  return html`<${CsvReader} /> <button type="button" aria-busy=${isBusy} onClick=${saveOnce}>CSV</button>`;
 }
 
 /** A labelled field that filters a list, and sets a signal. */

@@ -2,6 +2,8 @@
 
 import { type Signal, signal } from "@preact/signals";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
+import { callsCsv } from "../../call-list.ts";
+import type { Spreadsheet } from "../../columns.ts";
 import type { ExplainedCall } from "../../http/call-operations.ts";
 import type { KeyShown } from "../../key-state.ts";
 import {
@@ -15,8 +17,8 @@ import {
   type Scope,
   scopeIn,
 } from "./address.ts";
-import { amountOf, plain, recordedCurrency } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, mayChange, read, Refusal } from "./api.ts";
+import { amountOf, OWN_ZONE, pageCurrency, plain, recordedCurrency } from "./amounts.ts";
+import { attempt, type Listed, loadsOf, mayChange, pagesOf, queryOf, read, Refusal } from "./api.ts";
 import { BudgetFilter, knownBudgets, loadKnownBudgets, takeName, topUp } from "./budgets.ts";
 import { changeQuota, editKey, keysNamed, resume } from "./keys.ts";
 import {
@@ -24,6 +26,7 @@ import {
   Chips,
   Code,
   type Column,
+  CsvOfList,
   DayField,
   Filter,
   html,
@@ -221,33 +224,35 @@ const inAddress = (): Choices => ({
   end: end.value === "refused" ? undefined : end.value,
 });
 
-/** Writes the choices as a query. Leaves out undefined ones. */
-const queryOf = (choices: Choices): string =>
-  String(
-    new URLSearchParams(
-      Object.entries(choices).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-    ),
-  );
+/** Returns the filters that the list of calls has beside the days. */
+function filtersOfList(): Choices {
+  const { since: _since, until: _until, ...others } = chosen();
+  return { ...others, outcome: end.value === "all" ? undefined : end.value, errorCode: code.value || undefined };
+}
+
+/** Returns all filters of the list of calls. */
+const allFilters = (): Choices => ({
+  ...filtersOfList(),
+  sinceDay: since.value || undefined,
+  untilDay: until.value || undefined,
+});
 
 /** Lists the calls from the latest on, or goes on behind the last one. */
 async function loadRefusals(after?: string): Promise<void> {
   found.value = "";
-  const choices = chosen();
-  const { since: sinceDay, until: untilDay, ...others } = choices;
-  const errorCode = code.value || undefined;
+  const [choices, errorCode] = [chosen(), code.value];
   noteChoices("refusals", inAddress());
-  const outcome = end.value === "all" ? undefined : end.value;
-  const rest = { ...others, outcome, errorCode, limit: "100", after };
-  const query = queryOf({ ...rest, sinceDay, untilDay });
+  const page = { limit: "100", after };
+  const [query, rest] = [queryOf({ ...allFilters(), ...page }), queryOf({ ...filtersOfList(), ...page })];
   // The button for older calls would go on with the earlier choice.
   if (after === undefined) next.value = null;
   await load(
     async (isLatest) => {
-      await assertDays(since.value, until.value, `calls?${queryOf(rest)}`);
+      await assertDays(since.value, until.value, `calls?${rest}`);
       try {
         const [{ body }, count] = await Promise.all([
           read<Listed<Call> & { readonly errorCodes?: readonly string[] }>(`calls?${query}`),
-          errorCode === undefined ? countOf(choices) : undefined,
+          errorCode === "" ? countOf(choices) : undefined,
         ]);
         if (!isLatest()) return;
         calls.value = after === undefined ? body.data : [...(calls.value ?? []), ...body.data];
@@ -370,8 +375,9 @@ function shownReasons({ reasons, refusedBy, outcome, errorCode }: Call): readonl
 /** Divides the sentence of a step into its command and the effect of the command. */
 const COMMAND = /^(?:Run )?(polygate .*?)(?: ((?:adds|lets|replaces|makes) .*)|, (or .*))$/s;
 
-interface StepButton {
-  /** The words of the button. */
+/** A step that this page can do itself. */
+interface Step {
+  /** The words of its button. */
   readonly name: string;
   readonly run: () => unknown;
   /** The command that does the same. */
@@ -382,12 +388,12 @@ interface StepButton {
 /** Loads the list or the call again, after a step has helped. */
 const renew = (): Promise<void> => (found.value === "" ? loadRefusals() : loadCall());
 
-/** Returns a step that this page can do itself for its user: opens a dialog, with what helps to choose an amount. */
-function buttonOf({ sentence, verb, budget, key }: Call["next"][number]): StepButton | undefined {
+/** Returns a step that opens a dialog of this page, with what helps to choose an amount. Undefined for a step that has no dialog. */
+function stepOf({ sentence, verb, budget, key }: Call["next"][number]): Step | undefined {
   const target = budget ?? key;
   const [, command, does, instead = ""] = COMMAND.exec(sentence) ?? [];
   const effect = does ?? instead;
-  if (!mayChange.value || command === undefined || verb === undefined || target === undefined) return undefined;
+  if (command === undefined || verb === undefined || target === undefined) return undefined;
   // What the command does is in the title of the dialog.
   const facts = html`<${Reason} text=${effect.replace(/^.*?\. ?/, "")} />`;
   const [name, run] = {
@@ -399,36 +405,60 @@ function buttonOf({ sentence, verb, budget, key }: Call["next"][number]): StepBu
   return { name, run, command, effect: effect.slice(0, 1).toUpperCase() + effect.slice(1) };
 }
 
-/** Shows the steps for a call with an unknown secret. The list of keys has their buttons. */
+/** Says a step without its command to a user who may only look. */
+const forReader = ({ name, effect }: Step): string => `An operator can help: ${name}. ${effect}`;
+
+/** The steps after a call with an unknown secret. The list of keys has their buttons. */
+const [FIND_KEY, STATE_OF_KEY] = [
+  "Ask for the name of the key, and look for it among the keys",
+  "its state says whether it is revoked",
+];
+const RENEW_KEY = "make a new key in place of a revoked one, and a new secret for any other key.";
+
+/** Says in a file what helps. */
+function nextInWords({ next: steps, errorCode }: Call): string {
+  if (!mayChange.value && errorCode === "invalid_api_key")
+    return `${FIND_KEY}: ${STATE_OF_KEY}. An operator can ${RENEW_KEY}`;
+  return steps
+    .map((step) => {
+      const own = mayChange.value ? undefined : stepOf(step);
+      return own ? forReader(own) : step.sentence;
+    })
+    .join(" ");
+}
+
 const WrongKey = ({ steps }: { steps: Call["next"] }): View =>
-  html`<li>
-      Ask for the name of the key, and <a href=${addressOf("keys")} onClick=${follow}>look for it among the keys</a>:
-      its state says whether it is revoked.
-    </li>
-    <li>Make a new key in place of a revoked one, and a new secret for any other key.</li>
+  html`<li><a href=${addressOf("keys")} onClick=${follow}>${FIND_KEY}</a>: ${STATE_OF_KEY}.</li>
     <li>
-      <details>
-        <summary>Show the commands</summary>
-        ${steps.map(({ sentence }) => html`<p>${sentence}</p>`)}
-      </details>
-    </li>`;
+      ${mayChange.value ? RENEW_KEY.replace(/^./, (first) => first.toUpperCase()) : `An operator can ${RENEW_KEY}`}
+    </li>
+    ${
+      mayChange.value &&
+      html`<li>
+        <details>
+          <summary>Show the commands</summary>
+          ${steps.map(({ sentence }) => html`<p>${sentence}</p>`)}
+        </details>
+      </li>`
+    }`;
 
 /** Shows what helps. The button of a step stands in the place of its command. */
 function NextStep({ step }: { step: Call["next"][number] }): View {
-  const button = buttonOf(step);
-  return button
-    ? html`<button type="button" class="small step" onClick=${button.run}>${button.name}</button>
-        <p><${Reason} text=${button.effect} /></p>
+  const own = stepOf(step);
+  if (!own) return html`<${Reason} text=${step.sentence} />`;
+  return mayChange.value
+    ? html`<button type="button" class="small step" onClick=${own.run}>${own.name}</button>
+        <p><${Reason} text=${own.effect} /></p>
         <details>
           <summary>Show the command</summary>
-          <code>${button.command}</code>
+          <code>${own.command}</code>
         </details>`
-    : html`<${Reason} text=${step.sentence} />`;
+    : html`<${Reason} text=${forReader(own)} />`;
 }
 
 /** Shows the buttons of what helps after a call of a list, or else the first sentence about it. The call itself has all of them. */
 function ShortNext({ call: { requestId, next: steps, errorCode } }: { call: Call }): View {
-  const buttons = steps.flatMap((step) => buttonOf(step) ?? []);
+  const buttons = mayChange.value ? steps.flatMap((step) => stepOf(step) ?? []) : [];
   if (buttons.length > 0)
     return html`<div class="row-buttons">
       ${buttons.map(({ name, run }) => html`<button type="button" class="small step" onClick=${run}>${name}</button>`)}
@@ -581,6 +611,20 @@ function NoCalls(): View {
 
 const again = (): unknown => loadRefusals();
 
+/** Writes all calls of the list as CSV, each with a row of its own, with the columns of the command line and what the page has beside these. */
+const csvOf = (rows: readonly Call[], spreadsheet: Spreadsheet | undefined): readonly string[] => [
+  callsCsv(rows, {
+    currency: pageCurrency.value || undefined,
+    spreadsheet,
+    zone: OWN_ZONE,
+    more: [
+      { name: "route", word: "Route", cell: ({ route }) => route },
+      { name: "reasons", word: "Reasons", cell: ({ reasons }) => reasons.join(" ") },
+      { name: "next", word: "Next", cell: nextInWords },
+    ],
+  }),
+];
+
 export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   const rows = calls.value && folded(calls.value);
   const heading = found.value === "" ? (LISTS[end.value]?.[1] ?? "Calls") : "One call";
@@ -597,6 +641,7 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
       <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
       <${DayField} label="From" of=${since} onChange=${again} />
       <${DayField} label="To" of=${until} onChange=${again} />
+      ${found.value === "" && html`<${CsvOfList} name="calls" pages=${() => pagesOf<Call>("calls", allFilters())} csvOf=${csvOf} />`}
     </header>
     ${found.value !== "" && html`<p class="more"><a href=${addressOf("refusals")} onClick=${follow}>All refused calls</a></p>`}
     <${Chips}

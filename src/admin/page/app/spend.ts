@@ -486,7 +486,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       }}
     />
     ${total && total.calls > 0 && html`<p class="sum" title=${amountInWords(total.units, currency)}>${sentenceOf(total, currency)}</p>`}
-    ${total && total.estimated > 0 && html`<p class="quiet">Estimated part: ${roughlyInWords(total.estimated, currency)}.</p>`}
+    ${total && total.estimated > 0 && html`<p class="quiet" title=${amountInWords(total.estimated, currency)}>Estimated part: ${roughlyInWords(total.estimated, currency)}.</p>`}
     ${
       (report.value?.currency ?? recordedCurrency.value) !== recordedCurrency.value &&
       html`<p class="quiet">
