@@ -50,6 +50,9 @@ async function csvOf(page: Page, reader = "programs", name = "usage"): Promise<s
   return readFile(await download.path(), "utf8");
 }
 
+/** Returns a day of 2024, or a later one. */
+const dayAt = (at: number): string => new Date(Date.UTC(2024, 0, 1 + at)).toISOString().slice(0, 10);
+
 /** Returns the first cells of CSV for programs below its headings. */
 const firstCells = (csv: string): string[] =>
   csv
@@ -1266,6 +1269,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect(await sum.getAttribute("title")).toBe(exactly);
       expect(await rowOf(page, "Sum").locator('[data-column^="Spent"]').innerText()).toBe(roughly.slice(1));
       expect(await rowOf(page, "Sum").locator(".amount").getAttribute("title")).toBe(exactly);
+      const isRounded = roughly !== exactly;
+      expect(await page.getByText("Amounts are rounded").count()).toBe(isRounded ? 1 : 0);
       await page.close();
     }
   });
@@ -1365,6 +1370,86 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       }
       await page.unroute(/\/calls\?/);
     }
+    await page.close();
+  });
+
+  it("cuts a long name after a few lines, and has all of it at hand", async () => {
+    const { quotas } = stores.ports;
+    const name = "The department of long words ".repeat(18).trim();
+    await quotas.addBudget({ id: "team", name, amount: 1 });
+    await quotas.add({ id: "ann", name, apiKey: "sk-ann", budget: "team" });
+    await call("ann", "small");
+    for (const part of ["keys", "budgets", "live", "spend&by=key", "refusals&end=all"]) {
+      const page = await open(`?part=${part}`);
+      const names = page.locator(".name");
+      await names.first().waitFor();
+      for (const shown of await names.all()) {
+        expect(
+          [part, await shown.getAttribute("title"), await shown.textContent()].map((text) =>
+            text?.replace("in The", "The"),
+          ),
+        ).toEqual([part, name, name]);
+        const lines = await shown.evaluate((one) =>
+          Math.round(one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)),
+        );
+        expect([part, lines]).toEqual([part, 3]);
+      }
+      await page.close();
+    }
+  });
+
+  it("is no wider than a phone with long names in headings, dialogs, notices and filters", async () => {
+    const { quotas } = stores.ports;
+    const [id, name] = ["b".repeat(100), "W".repeat(200)];
+    await quotas.addBudget({ id, name, amount: 5_000_000, period: "month" });
+    await quotas.add({ id: "ann", apiKey: "sk-ann", budget: id });
+    await call("ann", "m".repeat(200));
+    const page = await open("", { viewport: { width: 390, height: 844 } });
+    for (const part of [
+      `budgets&periods=${id}`,
+      "keys",
+      `spend&by=model&group=${"g".repeat(200)}`,
+      `refusals&model=${"m".repeat(200)}`,
+      "p".repeat(200),
+    ]) {
+      await page.goto(`${url}?part=${part}`);
+      await page.getByText("Loading…").first().waitFor({ state: "detached" });
+      expect([part, await isWiderThanScreen(page)]).toEqual([part, false]);
+    }
+    await page.goto(`${url}?part=budgets`);
+    await page.getByRole("button", { name: `Edit ${id}` }).click();
+    const widths = await page.getByRole("dialog").evaluate((one) => [one.scrollWidth, one.clientWidth]);
+    expect(widths[0]).toBe(widths[1]);
+    await page.close();
+  });
+
+  it("shows the last 366 days in the chart, says so, and leads to a table of all days", async () => {
+    const page = await browser.newPage({ locale: "en-US" });
+    await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann" });
+    await call("ann", "small");
+    const usage = await stores.calls?.usage({ by: ["day"] });
+    const rows = Array.from({ length: 400 }, (_, at) => ({
+      ...usage?.rows[0],
+      day: dayAt(at),
+      units: 1_000_000 * (at + 1),
+    }));
+    await page.route(/\/usage\?/, (route) => route.fulfill({ json: { ...usage, rows, next: null } }));
+    const days = `since=${dayAt(0)}&until=${dayAt(399)}`;
+    await open(`?part=spend&by=group&${days}`, {}, page);
+    await page.getByText("the chart has the last 366 days").waitFor();
+    expect(await page.locator(".day").count()).toBe(366);
+    // The dates below the chart stand apart.
+    const dates = await page
+      .locator(".date")
+      .evaluateAll((all) =>
+        all.map((date) => date.getBoundingClientRect()).map(({ left, right }) => [left, right] as const),
+      );
+    expect(dates.slice(1).every(([left], at) => left > (dates[at]?.[1] ?? 0))).toBe(true);
+    await page.getByRole("link", { name: "Show the days as a table" }).click();
+    await page.waitForURL(`**?part=spend&by=day&${days}`);
+    await page.getByRole("rowheader", { name: dayAt(0) }).waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(400);
+    expect(await page.getByRole("link", { name: "Show the days as a table" }).count()).toBe(0);
     await page.close();
   });
 

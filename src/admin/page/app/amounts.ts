@@ -37,10 +37,7 @@ const MOST_DECIMALS = 6;
 
 const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
 
-/**
- * Returns the number of decimals with which a list shows an amount: the usual ones of the currency, and for less than one as many as its first
- * two digits need.
- */
+/** Returns the decimals of an amount in a list: the usual ones of the currency; below one, as many as its first two digits need. */
 export function decimalsOf(units: number, currency: string = pageCurrency.value): number {
   if (currency === "") return 0;
   const size = Math.abs(units);
@@ -48,6 +45,10 @@ export function decimalsOf(units: number, currency: string = pageCurrency.value)
     size < UNITS_OF_ONE ? 10 ** Math.max(0, String(size).length - 2) : UNITS_OF_ONE / 10 ** usualDigits(currency);
   return digitsFor(Math.round(units / coin) * coin, currency);
 }
+
+/** True for an amount of which a list does not show all digits. */
+export const isRounded = (units: number, currency: string): boolean =>
+  currency !== "" && decimalsOf(units, currency) < digitsFor(units, currency);
 
 /** Writes an amount exactly, for sentences and fields: its reader may compare it with another one. */
 export const amountOf = (units: number, currency: string = pageCurrency.value): string =>

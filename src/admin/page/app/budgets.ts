@@ -34,6 +34,7 @@ import {
   Filter,
   html,
   More,
+  Name,
   Nothing,
   RowButton,
   RowMenu,
@@ -74,7 +75,8 @@ export const nameOfBudget = (id: string): string => knownById.value.get(id)?.nam
 export function BudgetName({ id }: { id?: string | undefined }): View {
   if (id === undefined) return html`–`;
   const name = nameOfBudget(id);
-  return html`<span class="long">${name}</span>${name !== id && html`<span class="quiet long">${id}</span>`}`;
+  return html`<span class="long name" title=${name}>${name}</span
+    >${name !== id && html`<span class="quiet long">${id}</span>`}`;
 }
 
 /** Returns the id of the budget that a user has named by its id, or by the name of a single one. */
@@ -352,8 +354,7 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
       name: "Budget",
       cell: (budget) =>
         html`<span class="id">${budget.id}</span
-          >${budget.name !== budget.id && html`<span class="quiet">${budget.name}</span>`}
-          ${hasCalls && linksOf(budget.id, budget)}
+          ><${Name} of=${budget.name} id=${budget.id} /> ${hasCalls && linksOf(budget.id, budget)}
           ${
             budget.period &&
             html`<span class="quiet links"
@@ -447,6 +448,7 @@ export function Budgets({ calls }: { calls: boolean }): View {
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">Budgets</h2>
+      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
       <${Filter}
         label="Find"
         of=${find}
@@ -459,7 +461,6 @@ export function Budgets({ calls }: { calls: boolean }): View {
         matches=${isFound}
         csvOf=${listCsvOf("budgets")}
       />
-      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
     </header>
     <${Table}
       caption="Budgets"

@@ -33,6 +33,7 @@ import {
   type Issued,
   linesIn,
   More,
+  Name,
   Nothing,
   RowButton,
   RowMenu,
@@ -570,7 +571,7 @@ function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amo
   return html`${amount(left)}${
     where !== "" &&
     (left > 0 || isZero(key)
-      ? html`<span class="quiet long">${where}</span>`
+      ? html`<span class="quiet long name" title=${where}>${where}</span>`
       : html`<${Nothing} more=${` ${where}`} />`)
   }`;
 }
@@ -582,7 +583,8 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
     {
       name: "Key",
       cell: ({ id, name }) =>
-        html`<span class="id">${id}</span>${name !== id && html`<span class="quiet">${name}</span>`}
+        html`<span class="id">${id}</span
+          ><${Name} of=${name} id=${id} />
           ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
     },
     { name: "State", cell: (key) => html`<${State} of=${key} />` },
@@ -662,6 +664,7 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">Keys</h2>
+      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
       <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
       ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
       <${Filter}
@@ -679,7 +682,6 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
         matches=${matcher()}
         csvOf=${listCsvOf("keys")}
       />
-      ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
     </header>
     <${Table}
       caption="Keys"

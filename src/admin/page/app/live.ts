@@ -6,7 +6,7 @@ import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain } from "./amounts.ts";
 import { hasFailed as hasPartFailed, type Listed, notice, read, shownPart, tellFailure } from "./api.ts";
-import { askUser, CallId, type Column, html, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
+import { askUser, CallId, type Column, html, Name, RowButton, spentBy, Table, Time, type View } from "./parts.ts";
 import { Ended } from "./refusals.ts";
 
 /** The time between two looks, in milliseconds. */
@@ -82,11 +82,7 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
   { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
   {
     name: "Key",
-    cell: ({ key }) =>
-      key
-        ? html`<span class="long">${key.id}</span
-            >${key.name !== key.id && html`<span class="quiet">${key.name}</span>`}`
-        : "–",
+    cell: ({ key }) => (key ? html`<span class="long">${key.id}</span><${Name} of=${key.name} id=${key.id} />` : "–"),
   },
   {
     name: "Model",
@@ -118,8 +114,7 @@ const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<Recorded
   {
     name: "Key",
     cell: ({ keyId, keyName: name }) =>
-      html`<span class="long">${keyId ?? "–"}</span
-        >${name && name !== keyId && html`<span class="quiet">${name}</span>`}`,
+      html`<span class="long">${keyId ?? "–"}</span><${Name} of=${name} id=${keyId} />`,
   },
   { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${modelAsked ?? "–"}</span>` },
   {

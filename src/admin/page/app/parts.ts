@@ -156,6 +156,10 @@ export function spentBy<Row>(
   };
 }
 
+/** Shows a name, unless the id beside it says the same. A long name is cut after a few lines, and its title has all of it. */
+export const Name = ({ of: name, id }: { of?: string | undefined; id: string | undefined }): View =>
+  name && name !== id ? html`<span class="quiet name" title=${name}>${name}</span>` : null;
+
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty, isDense, sums = [] }: TableProps<Row>): View {
   if (!rows) return html`<${Waiting} />`;

@@ -31,6 +31,7 @@ import {
   Filter,
   html,
   More,
+  Name,
   Select,
   spentBy,
   Table,
@@ -388,7 +389,7 @@ interface Step {
 /** Loads the list or the call again, after a step has helped. */
 const renew = (): Promise<void> => (found.value === "" ? loadRefusals() : loadCall());
 
-/** Returns a step that opens a dialog of this page, with what helps to choose an amount. Undefined for a step that has no dialog. */
+/** Returns a step that opens a dialog of this page, with facts for the choice of an amount. Undefined for a step without a dialog. */
 function stepOf({ sentence, verb, budget, key }: Call["next"][number]): Step | undefined {
   const target = budget ?? key;
   const [, command, does, instead = ""] = COMMAND.exec(sentence) ?? [];
@@ -524,8 +525,8 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
       name: "Key",
       cell: ([{ keyId: key, keyName: name, group }]) =>
         html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("refusals", { key })} onClick=${follow}>${key}</a>`}
-        ${name && name !== key && html`<span class="quiet">${name}</span>`}
-        ${group && html`<span class="quiet">${group}</span>`}`,
+          <${Name} of=${name} id=${key} />
+          ${group && html`<span class="quiet">${group}</span>`}`,
     },
     {
       name: "Model",
@@ -611,7 +612,7 @@ function NoCalls(): View {
 
 const again = (): unknown => loadRefusals();
 
-/** Writes all calls of the list as CSV, each with a row of its own, with the columns of the command line and what the page has beside these. */
+/** Writes calls as CSV, a row each: the columns of the command line, and behind these the other columns of the list. */
 const csvOf = (rows: readonly Call[], spreadsheet: Spreadsheet | undefined): readonly string[] => [
   callsCsv(rows, {
     currency: pageCurrency.value || undefined,

@@ -20,6 +20,7 @@ import {
 import {
   amountInWords,
   axisFormat,
+  isRounded,
   pageCurrency,
   plain,
   recordedCurrency,
@@ -38,6 +39,7 @@ import {
   Csv,
   DayField,
   html,
+  Name,
   Select,
   Table,
   type View,
@@ -104,8 +106,9 @@ const shownOrder = {
 const scope: Signal<Scope> = signal({});
 const budget = budgetOf(scope);
 type Report = UsageReport & { readonly next: number | null };
-/** The loaded report, and the days of its chart. */
-const report: Signal<(Report & { readonly days: readonly ShownDay[] }) | undefined> = signal(undefined);
+/** The loaded report, and the days of its chart. `isCut` is true where earlier days have no room in the chart. */
+const report: Signal<(Report & { readonly days: readonly ShownDay[]; readonly isCut: boolean }) | undefined> =
+  signal(undefined);
 
 /** Returns one of the columns, for a field. An empty one is left out, and one that is chosen twice stays in its first place. */
 const columnOf = (at: number) => ({
@@ -192,7 +195,9 @@ async function loadSpend(): Promise<void> {
     const ofRows = queryOf(wanted === "spend" ? { limit: MOST_LOADED } : {});
     const [rows, perDay] = await Promise.all([read<Report>(`usage?${ofRows}`), read<UsageReport>(`usage?${ofDays}`)]);
     if (!isLatest()) return;
-    report.value = { ...firstRowsOf(rows.body), days: everyDay(perDay.body.rows) };
+    const days = everyDay(perDay.body.rows);
+    const isCut = (perDay.body.rows[0]?.day ?? "") < (days[0]?.day ?? "");
+    report.value = { ...firstRowsOf(rows.body), days, isCut };
   }, clear);
 }
 
@@ -238,11 +243,11 @@ function partOf(row: UsageRow, column: UsageColumn): string | undefined {
 function nameOf(row: UsageRow, column: UsageColumn): View {
   const id = row[column];
   const name = column === "key" ? row.keyName : column === "budget" ? row.budgetName : undefined;
-  const more = id ? (name === id ? "" : name) : column === "model" ? withoutModel(row) : "";
+  const more = !id && column === "model" ? withoutModel(row) : "";
   const [words, part] = [id || NOTHING[column], partOf(row, column)];
   return html`<span class=${id ? "id" : ""}
       >${part === undefined ? words : html`<a href=${part} onClick=${follow}>${words}</a>`}</span
-    >${more && html`<span class="quiet">${more}</span>`}`;
+    >${id ? html`<${Name} of=${name} id=${id} />` : more && html`<span class="quiet">${more}</span>`}`;
 }
 
 /** Returns the address of the refused or failed calls that a row, or a sum of rows, counts. */
@@ -360,7 +365,7 @@ const CHART_KEYS: Readonly<Record<string, (at: number, last: number) => number>>
 };
 
 /** Shows the days as columns. The chart is one stop of the keyboard, and the arrow keys lead from day to day. */
-function Chart({ days, currency }: { days: readonly ShownDay[]; currency: string }): View {
+function Chart({ days, isCut, currency }: { days: readonly ShownDay[]; isCut: boolean; currency: string }): View {
   const [chosen, choose] = useState(0);
   const most = Math.max(0, ...days.map(({ units }) => units));
   const highest = days.find(({ units }) => units === most);
@@ -381,7 +386,8 @@ function Chart({ days, currency }: { days: readonly ShownDay[]; currency: string
     event.preventDefault();
     (event.currentTarget as SVGElement).querySelectorAll<SVGElement>(".day")[to]?.focus();
   };
-  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${roughlyInWords(most, currency)} on ${shownDay(highest.day)}.`;
+  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${roughlyInWords(most, currency)} on ${shownDay(highest.day)}.${isCut ? ` Earlier days have no room here: the chart has the last ${MOST_DAYS} days.` : ""}`;
+  const asTable = addressOf("spend", { by: "day", ...daysInAddress(), ...scope.value });
   return html`<figure>
     <svg
       height=${CHART_HEIGHT}
@@ -417,7 +423,10 @@ function Chart({ days, currency }: { days: readonly ShownDay[]; currency: string
         </g>`;
       })}
     </svg>
-    <figcaption class="quiet" aria-hidden="true">${words}</figcaption>
+    <figcaption class="quiet">
+      <span aria-hidden="true">${words}</span>${" "}
+      ${by.value.join() !== "day" && html`<a href=${asTable} onClick=${follow}>Show the days as a table</a>`}
+    </figcaption>
   </figure>`;
 }
 
@@ -444,7 +453,15 @@ function Preset({ name, months }: { name: string; months: number }): View {
 
 export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   const columns = by.value;
-  const { rows, total, next = null, days = [], by: shown = [], currency = pageCurrency.value } = report.value ?? {};
+  const {
+    rows,
+    total,
+    next = null,
+    days = [],
+    isCut = false,
+    by: shown = [],
+    currency = pageCurrency.value,
+  } = report.value ?? {};
   const mixed = mixedInWords(report.value?.otherCurrencies, currency || undefined);
   const names = Object.entries(COLUMNS);
   const others = (at: number) => [
@@ -494,7 +511,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       </p>`
     }
     ${mixed !== undefined && html`<p class="hint">${mixed}</p>`}
-    <${Chart} days=${days} currency=${currency} />
+    <${Chart} days=${days} isCut=${isCut} currency=${currency} />
     <${Table}
       caption="Spend"
       columns=${total ? columnsOf(shown, [...(rows ?? []), total], { total, currency }) : []}
@@ -504,6 +521,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       keyOf=${(row: UsageRow) => JSON.stringify(shown.map((column) => row[column]))}
       empty=${total?.calls ? `No call of these days was charged: ${sentenceOf(total, currency)}.` : "No call is recorded in these days."}
     />
+    ${rows?.some(({ units }) => isRounded(units, currency)) && html`<p class="quiet">Amounts are rounded: point at an amount, or take the CSV, for all of its digits.</p>`}
     ${next !== null && html`<p class="quiet">These are the ${shownOrder.value === "spend" ? "largest" : "first"} ${plain.format(next)} rows. The CSV has all of them.</p>`}
   </section>`;
 }
