@@ -6,10 +6,17 @@ import { aboveVersion, assertEndpoints, nearest, oneLine } from "./options.ts";
 export type WrongAddress =
   | {
       readonly type: "error";
-      readonly error: { readonly type: "not_found_error"; readonly message: string };
+      readonly error: { readonly type: "not_found_error"; readonly message: string; readonly code: "not_found" };
       readonly request_id?: string;
     }
-  | { readonly error: { readonly code: 404; readonly message: string; readonly status: "NOT_FOUND" } }
+  | {
+      readonly error: {
+        readonly code: 404;
+        readonly message: string;
+        readonly status: "NOT_FOUND";
+        readonly details: readonly [];
+      };
+    }
   | {
       readonly error: {
         readonly message: string;
@@ -115,10 +122,10 @@ type Vendor = "anthropic" | "google" | "openai";
 const BODIES: Readonly<Record<Vendor, (message: string, requestId: string | undefined) => WrongAddress>> = {
   anthropic: (message, id) => ({
     type: "error",
-    error: { type: "not_found_error", message },
+    error: { type: "not_found_error", message, code: "not_found" },
     ...(id !== undefined && { request_id: id }),
   }),
-  google: (message) => ({ error: { code: 404, message, status: "NOT_FOUND" } }),
+  google: (message) => ({ error: { code: 404, message, status: "NOT_FOUND", details: [] } }),
   openai: (message) => ({ error: { message, type: "invalid_request_error", param: null, code: "not_found" } }),
 };
 

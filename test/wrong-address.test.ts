@@ -16,6 +16,7 @@ it("names the base URLs of the mount", () => {
       type: "not_found_error",
       message:
         "There is no route GET /nowhere. The base URL is the address of this server with /ai for the SDKs of Anthropic and Google, and with /ai/v1 for those of OpenAI.",
+      code: "not_found",
     },
   });
   expect(messageOf("GET", "/nowhere")).toContain("the address of this server for the SDKs of Anthropic");
@@ -179,8 +180,8 @@ const vendorOf = (
   const body = wrongAddress(gateway, ...asked);
   const { message } = body.error;
   const bodies = {
-    anthropic: { type: "error", error: { type: "not_found_error", message } },
-    google: { error: { code: 404, message, status: "NOT_FOUND" } },
+    anthropic: { type: "error", error: { type: "not_found_error", message, code: "not_found" } },
+    google: { error: { code: 404, message, status: "NOT_FOUND", details: [] } },
     openai: { error: { message, type: "invalid_request_error", param: null, code: "not_found" } },
   };
   return Object.entries(bodies).find(([, one]) => JSON.stringify(one) === JSON.stringify(body))?.[0] ?? "none";
