@@ -342,6 +342,16 @@ describe("the author of a backend", () => {
       yields("image", { ...drawn(0), mediaType: "image/gif" }),
       /image: mediaType must be one of "image\/png".*not a text/,
     ],
+    [yields("image", { ...drawn(0), revisedPrompt: 7 }), /image: revisedPrompt must be a text, not a number/],
+    [yields("image", { ...drawn(0), size: 1024 }), /image: size must be a text, not a number/],
+    [
+      yields("image", { ...drawn(0), type: "partial-image", image: 0 }),
+      /partial-image: step is missing; it must be an integer from 0 up/,
+    ],
+    [
+      yields("image", { ...drawn(0), type: "partial-image", image: 0, step: 0.5 }),
+      /partial-image: step must be an integer from 0 up, not 0\.5/,
+    ],
     [yields("image"), /yield \{ type: "image", bytes, mediaType \}/],
     [
       yields("embed", { type: "vector", vector: [1] }),

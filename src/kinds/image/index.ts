@@ -12,7 +12,7 @@ import {
   saidModel,
 } from "../../model/image.ts";
 import { type Certainty, type NativeUsage } from "../../model/usage.ts";
-import { shown, type Shapes } from "../../options.ts";
+import { FROM_ZERO, shown, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageBooking, type ImageStore, newImageId } from "../../ports/image-store.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
@@ -27,6 +27,7 @@ import {
   noCount,
   tooMany,
   wrongEvent,
+  wrongField,
 } from "../meter.ts";
 import { imagePriceAmong } from "../other-models.ts";
 import { imageAmounts, type ImagePrice, imagePriceTable, unitsOfOne } from "./price.ts";
@@ -167,20 +168,20 @@ const TRAITS: Shapes<ImageTraits> = { size: "string?", quality: "string?", backg
 
 const SHAPES = {
   image: { bytes: "object", mediaType: MEDIA_TYPES, revisedPrompt: "string?", ...TRAITS },
-  "partial-image": { image: "number", step: "number", bytes: "object", mediaType: MEDIA_TYPES, ...TRAITS },
+  "partial-image": { image: FROM_ZERO, step: FROM_ZERO, bytes: "object", mediaType: MEDIA_TYPES, ...TRAITS },
   usage: { usage: "object", native: "any?" },
 } satisfies { readonly [Type in ImageEvent["type"]]: Shapes<Omit<Extract<ImageEvent, { type: Type }>, "type">> };
 
-/** Throws `backend_failed` for an event of an unknown type or without an image, before the image is charged. */
+/** Throws `backend_failed` for an event of an unknown type, or with a wrong field, before the image is charged. */
 function assertImageEvent(event: ImageEvent): void {
   if (!Object.hasOwn(SHAPES, event?.type)) throw wrongEvent(IMAGE, event, SHAPES);
   if (event.type === "usage") {
     if (typeof event.usage !== "object" || event.usage === null) throw wrongEvent(IMAGE, event, SHAPES);
     return;
   }
-  const { bytes, mediaType } = event;
+  const { bytes } = event;
   const isPicture = bytes instanceof Uint8Array && bytes.length > 0;
-  if (isPicture && MEDIA_TYPES.includes(mediaType)) return;
+  if (isPicture && wrongField(event.type, event, SHAPES[event.type]) === undefined) return;
   const message = "The model backend drew something that is no picture.";
   if (bytes === undefined || isPicture) throw wrongEvent(IMAGE, event, SHAPES, "", message);
   const given = bytes instanceof Uint8Array ? "an empty one" : shown(bytes);
