@@ -700,10 +700,16 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return inWords(
         outcome === "deadline"
           ? "The caller may try again. A higher limits.deadlineMs gives calls more time."
-          : `The caller may try again. ${REMEDIES.deadline_exceeded}`,
+          : `The caller may try again.${isUnasked(call) ? "" : ` ${REMEDIES.deadline_exceeded}`}`,
       );
     case "busy":
+    case "idempotency_key_in_use":
       return inWords("The caller may try again.");
+    case "call_stopped":
+      return inWords(
+        "The request needs no change. Before it is sent again, ask who has stopped the call.",
+        `The log of changes names the user of the admin who did: polygate audit --target ${argument(requestId)}`,
+      );
     case "backend_unavailable":
       if (areToldBy(call, errorCode)) return inWords("The caller may try again.");
       return inWords(
@@ -720,6 +726,13 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       const isOfKey = remedy.startsWith("Run polygate keys update ");
       return [{ sentence: remedy, ...(isOfKey && { verb: "keys update", ...given({ key: keyId }) }) }];
     }
+    case "body_too_large":
+      return inWords(
+        "The caller must send less.",
+        ...(isUnasked(call)
+          ? ["Higher limits.maxJsonBytes and limits.maxUploadBytes let larger bodies pass."]
+          : answerInLog),
+      );
     case "content_refused":
       return inWords("The caller must change the prompt.", ...answerInLog);
     case "client_closed":
@@ -735,7 +748,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       return status >= 400 && status < 500 && status !== 499 && refusedBy === undefined && errorCode !== undefined
         ? inWords(
             errorField === undefined
-              ? "The caller must change the request."
+              ? (CALLER_STEPS[errorCode] ?? "The caller must change the request.")
               : `The caller must correct the field ${oneLine(errorField)}.`,
             ...vendorOption(call),
             ...answerInLog,
@@ -743,6 +756,13 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
         : [];
   }
 }
+
+/** The steps after errors of requests that say more than to change the request. */
+const CALLER_STEPS: Readonly<Partial<Record<NonNullable<RecordedCall["errorCode"]>, string>>> = {
+  context_length_exceeded: "The caller must send a shorter prompt, or choose a model that takes more.",
+  idempotency_key_reused: "The caller must send the request with a new idempotency key.",
+  upgrade_required: "The caller must use HTTP, or you add toUpgradeHandler(gateway) to the server for WebSockets.",
+};
 
 /** The errors of the messages format that Anthropic's own service does not have, each with the option that accepts such values. */
 const STRICTER: Readonly<Record<string, RegExp>> = {
@@ -757,7 +777,7 @@ const vendorOption = ({ format, errorMessage = "" }: RecordedCall): readonly str
     .filter(([, error]) => format === "messages" && error.test(errorMessage))
     .map(
       ([option]) =>
-        `Anthropic accepts more here. So does this gateway with createGateway({ messages: { ${option} } }).`,
+        `Anthropic accepts more values here. To accept them, too, set createGateway({ messages: { ${option} } }).`,
     );
 
 /** Says what a call was waiting for when its client left: an upstream that had failed is asked again after a pause. */

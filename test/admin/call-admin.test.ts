@@ -6,7 +6,7 @@ import { callsCsv, callsText } from "../../src/admin/call-list.ts";
 import { tableOf } from "../../src/admin/columns.ts";
 import { callAdmin, usageCsv, type UsageRow } from "../../src/admin/index.ts";
 import { usageText } from "../../src/admin/usage-table.ts";
-import { toGatewayError } from "../../src/errors.ts";
+import { GATEWAY_ERROR_CODES, type GatewayErrorCode, toGatewayError } from "../../src/errors.ts";
 import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { given } from "../../src/model/json.ts";
 import { openStores } from "../../src/stores/open/index.ts";
@@ -330,6 +330,8 @@ async function reasonsOfLeaving(backend: (client: AbortController) => ModelBacke
 const sentencesOf = (reason: Awaited<ReturnType<typeof reasonsOf>>): string[] =>
   (reason?.next ?? []).map(({ sentence }) => sentence.replaceAll(reason?.call.requestId ?? "", "ID"));
 
+const inLog = (what: string): string => `look for ID in the log of the gateway, which has ${what}.`;
+
 const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] });
 
 describe("why", () => {
@@ -355,7 +357,7 @@ describe("why", () => {
     await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted: 100_000 });
     const [ranges, sources] = ["ranges", "imageSources"].map(
       (option) =>
-        `Anthropic accepts more here. So does this gateway with createGateway({ messages: { ${option}: "vendor" } }).`,
+        `Anthropic accepts more values here. To accept them, too, set createGateway({ messages: { ${option}: "vendor" } }).`,
     );
     const source = "messages.0.content.0.source.type";
     for (const [field, body, ...option] of [
@@ -465,6 +467,79 @@ describe("why", () => {
     });
     await stores.close();
     expect(() => callAdmin(stores.calls, { quotas: {} as never })).toThrow("quotas must be a quota store");
+  });
+
+  it("has a next step that fits each error code", async () => {
+    const call = (await reasonsOf(speaking, {}))?.call;
+    if (!call) throw new Error("The call is not recorded.");
+    const again = "The caller may try again.";
+    const change = "The caller must change the request.";
+    const header = "The caller must send its API key as the message says.";
+    const cause = `For the cause, ${inLog("the whole error")}`;
+    const away = `To see what was away, ${inLog("the whole error")}`;
+    const more = "polygate keys grant anna AMOUNT lets calls pass again.";
+    const steps = {
+      invalid_request: [400, change],
+      malformed_body: [400, change],
+      unsupported_media_type: [415, change],
+      body_too_large: [
+        413,
+        "The caller must send less.",
+        "Higher limits.maxJsonBytes and limits.maxUploadBytes let larger bodies pass.",
+      ],
+      context_length_exceeded: [400, "The caller must send a shorter prompt, or choose a model that takes more."],
+      content_refused: [400, "The caller must change the prompt."],
+      failed_precondition: [400, change],
+      not_found: [404, change],
+      method_not_allowed: [405, change],
+      upgrade_required: [
+        426,
+        "The caller must use HTTP, or you add toUpgradeHandler(gateway) to the server for WebSockets.",
+      ],
+      missing_api_key: [401, header],
+      malformed_credential: [401, header],
+      invalid_api_key: [
+        401,
+        "Ask for the name of the key: polygate keys usage NAME says whether it is revoked.",
+        "polygate keys create makes a key in place of a revoked one. To any other key, polygate keys add-secret KEY gives one more secret.",
+      ],
+      paused_api_key: [401, "polygate keys resume anna lets the key work again."],
+      expired_api_key: [401, "polygate keys update anna --expires DATE makes the key valid again."],
+      model_not_found: [404, "The caller asked for large: look for its name in the list of models, or add it."],
+      model_not_allowed: [403, "polygate keys update anna --models MODELS replaces the models that the key may use."],
+      quota_exhausted: [429, more],
+      quota_insufficient: [429, more, "A shorter prompt or a lower output limit needs less."],
+      quota_held: [429, more],
+      rate_limited: [429, "The caller may try again soon."],
+      idempotency_key_reused: [409, "The caller must send the request with a new idempotency key."],
+      idempotency_key_in_use: [409, again],
+      busy: [503, again],
+      client_closed: [499],
+      call_stopped: [
+        403,
+        "The request needs no change. Before it is sent again, ask who has stopped the call.",
+        "The log of changes names the user of the admin who did: polygate audit --target ID",
+      ],
+      deadline_exceeded: [504, again],
+      backend_unavailable: [
+        503,
+        again,
+        `If it lasts, check that the upstream runs, and its address in the settings: ${inLog("the whole error")}`,
+      ],
+      backend_overloaded: [503, again, away],
+      backend_refused: [500, `Check the credential and the account of the upstream: ${inLog("its answer")}`],
+      backend_failed: [500, again, cause],
+      store_unavailable: [503, again, away],
+      misconfigured: [500, `Correct the setting: ${inLog("the whole error")}`],
+      internal: [500, again, cause],
+    } satisfies Record<GatewayErrorCode, readonly [status: number, ...string[]]>;
+    for (const errorCode of GATEWAY_ERROR_CODES) {
+      const [status, ...next] = steps[errorCode];
+      const outcome = errorCode === "call_stopped" ? "stopped" : status < 500 ? "refused" : "failed";
+      const ended = { ...call, errorCode, status, outcome, attempts: [] } as const;
+      const told = nextSteps(ended).map(({ sentence }) => sentence.replaceAll(call.requestId, "ID"));
+      expect([errorCode, ...told]).toEqual([errorCode, ...next]);
+    }
   });
 
   it("writes what a call lacks as money, never with exactly three decimals", async () => {
