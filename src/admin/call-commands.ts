@@ -81,13 +81,14 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
         if (report.total.calls === 0) await assertKnownKey(query.key, reader, { keys, store });
         if (report.rows.length === MOST_ROWS)
           throw new CommandError(`The report has ${MOST_ROWS} rows or more. Choose fewer days, or fewer columns.`);
+        const mistake = ofNoCharge(recorded, currency);
+        const { currency: code = "" } = recorded;
+        const inOwn = `For amounts in ${code}, write --currency ${code.toLowerCase()}.`;
         // Programs read the money, not a note.
-        const mistake = json ? ofNoCharge(recorded, currency) : undefined;
-        if (mistake !== undefined)
-          throw new UsageError(`${mistake} For a report in ${recorded.currency}, write --currency "".`);
+        if (json && mistake !== undefined) throw new UsageError(`${mistake} ${inOwn}`);
         if (json) return report;
         const mixed = noteOfMixed(report);
-        const words = mixed && `${mixed} "polygate calls" shows each call in its own currency.`;
+        const words = mixed && `${mixed} ${mistake ? inOwn : '"polygate calls" shows each call in its own currency.'}`;
         const note = report.total.calls === 0 ? await noteOfNone(reader, query, report.recorded) : undefined;
         if (csv) {
           print(linesOfCsv(usageCsv(report, given({ currency, spreadsheet }))));

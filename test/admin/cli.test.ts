@@ -2491,7 +2491,11 @@ describe("polygate usage and why", () => {
       "--state must be active, paused, expired or revoked, not actve. Did you mean active?",
     ],
     [["usage", "--spreadsheet", "exel-europe"], 2, "not exel-europe. Did you mean excel-europe?"],
-    [["usage", "--currency", "eur", "--json"], 2, "These calls are recorded in USD, not EUR. For a report in USD, "],
+    [
+      ["usage", "--currency", "eur", "--json"],
+      2,
+      "These calls are recorded in USD, not EUR. For amounts in USD, write --currency usd.",
+    ],
     [["usage", "--budget", "nobody"], 1, "There is no budget of the id nobody."],
     [["usage", "--csv", "--json"], 2, "Choose --csv or --json."],
     [["usage", "--spreadsheet", "lotus"], 2, "--spreadsheet must be excel or excel-europe, not lotus."],
@@ -3491,7 +3495,7 @@ describe("polygate budgets", () => {
       });
     // A report tells the currencies of the calls that it counts.
     const counted =
-      'Charges that were recorded in EUR are counted as USD, unit for unit: nothing is converted. "polygate calls" shows each call in its own currency.\n';
+      "Charges that were recorded in EUR are counted as USD, unit for unit: nothing is converted. For amounts in EUR, write --currency eur.\n";
     expect(await run("usage")).toMatchObject({ stdout: expect.stringContaining("SPENT USD"), stderr: "" });
     expect((await run("usage")).stdout).toContain(counted);
     expect(await run("usage", "--csv")).toMatchObject({ stdout: expect.stringMatching(/,USD,/), stderr: counted });
@@ -3517,7 +3521,7 @@ describe("polygate budgets", () => {
     expect(await run("usage", "--json")).toMatchObject({
       code: 2,
       stderr: expect.stringContaining(
-        String.raw`These calls are recorded in EUR, not USD. For a report in EUR, write --currency \"\".`,
+        "These calls are recorded in EUR, not USD. For amounts in EUR, write --currency eur.",
       ),
     });
     expect(JSON.parse((await run("usage", "--json", "--currency", "")).stdout)).toMatchObject({ currency: "EUR" });
