@@ -43,9 +43,10 @@ export interface GatewayHealth {
  *   if it has the verb `recall`: a database that is read-only or full still answers.
  * - `resting`: the store has hung several times in a row, and calls do not wait for it for a while.
  * - `unmigrated`: the store answers, but its tables are not of this release.
- * - `unreachable`: the store has failed, takes no writes, or has not answered in time.
+ * - `read-only`: the database answers, and takes no writes, as a replica does.
+ * - `unreachable`: the store has failed, is full, or has not answered in time.
  */
-export type StoreHealth = "ok" | "resting" | "unmigrated" | "unreachable";
+export type StoreHealth = "ok" | "resting" | "unmigrated" | "read-only" | "unreachable";
 
 /** The default wait for the quota store, in milliseconds. */
 const TIMEOUT_MS = 1_000;
@@ -61,7 +62,7 @@ const NO_KEY = "polygate-health";
 
 /** The trouble of a store. */
 interface Trouble {
-  readonly state: "unmigrated" | "unreachable";
+  readonly state: Exclude<StoreHealth, "ok" | "resting">;
   readonly reason: string;
   /** The error for `onFailure`. */
   readonly thrown: unknown;
@@ -186,22 +187,31 @@ const late = (timeoutMs: number): Trouble => ({
 });
 
 /** The codes of the errors of systems, such as ECONNREFUSED, and of databases, such as 28P01. They contain no secret. */
-const CODE = /^(?:E[A-Z_]{2,40}|[0-9A-Z]{5})$/;
+const CODE = /^(?:E[A-Z_]{2,40}|SQLITE_[A-Z_]{2,40}|[0-9A-Z]{5})$/;
 
 /** The first words of Redis for a server that takes no writes. */
 const REDIS_CODE = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)(?= )/;
 
+/** The codes behind the numbers of `node:sqlite`, whose errors all have the same code. */
+const SQLITE_CODES: Readonly<Record<number, string>> = { 8: "SQLITE_READONLY", 13: "SQLITE_FULL" };
+
 function troubleOf(thrown: unknown): Trouble {
   const { code, message } = quietly(() => {
-    const { code, message } = thrown as { readonly code?: unknown; readonly message?: unknown };
-    return { code, message: String(message) };
+    const { code, errcode, message } = thrown as Readonly<Record<"code" | "errcode" | "message", unknown>>;
+    // The low byte of an extended number tells the kind.
+    return { code: SQLITE_CODES[Number(errcode) & 0xff] ?? code, message: String(message) };
   }) ?? { code: undefined, message: "" };
   if (code === UNMIGRATED) return { state: "unmigrated", reason: message, thrown };
   const named = typeof code === "string" && CODE.test(code) ? code : REDIS_CODE.exec(message)?.[0];
+  if (named !== undefined && READ_ONLY.test(named))
+    return { state: "read-only", reason: `The database is read-only (${named}).`, thrown };
   const words = named && MEANINGS.find(([codes]) => codes.test(named))?.[1];
   const reason = `The store has failed${words ? `: ${words}` : ""}${named ? ` (${named})` : ""}.`;
   return { state: "unreachable", reason, thrown };
 }
+
+/** The codes of a database that takes no writes. */
+const READ_ONLY = /^25006|READ_?ONLY|^ER_OPTION_PREVENTS/;
 
 /** The well-known codes, in words. */
 const MEANINGS: readonly (readonly [codes: RegExp, words: string])[] = [
@@ -210,8 +220,7 @@ const MEANINGS: readonly (readonly [codes: RegExp, words: string])[] = [
   [/^ECONNREFUSED/, "nobody answers at its address"],
   [/^ENOTFOUND/, "the name of its host is unknown"],
   [/^55000/, "the database takes no connections"],
-  [/^25006|READ_?ONLY|^ER_OPTION_PREVENTS/, "the database is read-only"],
-  [/^53100|^ER_DISK_FULL|^ER_RECORD_FILE_FULL|^MISCONF/, "its disk is full"],
+  [/^53100|^ER_DISK_FULL|^ER_RECORD_FILE_FULL|^SQLITE_FULL|^MISCONF/, "its disk is full"],
   [/^OOM/, "its memory is full"],
 ];
 

@@ -159,16 +159,14 @@ describe("a gateway", () => {
       ["ER_BAD_DB_ERROR", ": the database does not exist (ER_BAD_DB_ERROR)"],
       ["ENOTFOUND", ": the name of its host is unknown (ENOTFOUND)"],
       ["57014", " (57014)"],
-      ["25006", ": the database is read-only (25006)"],
-      [
-        "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",
-        ": the database is read-only (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION)",
-      ],
       ["53100", ": its disk is full (53100)"],
+      ["SQLITE_FULL", ": its disk is full (SQLITE_FULL)"],
     ]) {
       error = Object.assign(new Error("password"), { code });
       expect(await reason()).toBe(`The store has failed${words}.`);
     }
+    error = Object.assign(new Error("database or disk is full"), { code: "ERR_SQLITE_ERROR", errcode: 13 });
+    expect(await reason()).toBe("The store has failed: its disk is full (SQLITE_FULL).");
     error = new Error("OOM command not allowed when used memory > 'maxmemory'.");
     expect(await reason()).toBe("The store has failed: its memory is full (OOM).");
     error = Object.assign(new Error("odd"), { code: "postgres://user:secret@host" });
@@ -181,6 +179,24 @@ describe("a gateway", () => {
       },
     });
     expect(await reason()).toBe("The store has failed.");
+  });
+
+  it.each<[code: string, error: object]>([
+    ["25006", { code: "25006" }],
+    ["ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION", { code: "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION" }],
+    ["ER_OPTION_PREVENTS_STATEMENT", { code: "ER_OPTION_PREVENTS_STATEMENT" }],
+    ["SQLITE_READONLY", { code: "ERR_SQLITE_ERROR", errcode: 8 }],
+    ["SQLITE_READONLY", { code: "ERR_SQLITE_ERROR", errcode: 8 | (4 << 8) }],
+    ["SQLITE_READONLY_DBMOVED", { code: "SQLITE_READONLY_DBMOVED" }],
+    ["READONLY", { message: "READONLY You can't write against a read only replica." }],
+  ])("says that a database is read-only by %s of %j", async (code, error) => {
+    const thrown = Object.assign(new Error("secret"), error);
+    const { gateway } = opened({ around: () => ({ recall: () => Promise.reject(thrown) }) });
+    expect(await gateway.health()).toMatchObject({
+      ready: false,
+      stores: { "quota-store": "read-only" },
+      reasons: { "quota-store": `The database is read-only (${code}).` },
+    });
   });
 
   it("tells its host once of each trouble of its store, and again after the store has answered", async () => {
@@ -221,7 +237,7 @@ describe("a gateway", () => {
       const { ready, reasons } = await gateway.health();
       return [ready, reasons["quota-store"], written];
     };
-    const refused = [false, "The store has failed: the database is read-only (READONLY)."];
+    const refused = [false, "The database is read-only (READONLY)."];
     expect(await check()).toEqual([...refused, 0]);
     expect(await check()).toEqual([...refused, 0]);
     isFull = false;
@@ -256,13 +272,14 @@ describe("a gateway", () => {
   it("is not ready while a database takes no writes, also behind borrowed units", async () => {
     const stores = await openStores("sqlite::memory:", { sweepMs: 0 });
     const common = { backend: speaking(WORD), onFailure: () => {} };
-    const health = async (quotas: QuotaStore) => (await createGateway({ ...common, quotas }).health()).ready;
+    const health = async (quotas: QuotaStore) =>
+      (await createGateway({ ...common, quotas }).health()).stores["quota-store"];
     const { quotas } = stores.ports;
     const both = [quotas, borrowingQuotaStore(quotas)];
     await sql`PRAGMA query_only = ON`.execute(stores.db);
-    expect(await Promise.all(both.map(health))).toEqual([false, false]);
+    expect(await Promise.all(both.map(health))).toEqual(["read-only", "read-only"]);
     await sql`PRAGMA query_only = OFF`.execute(stores.db);
-    expect(await Promise.all(both.map(health))).toEqual([true, true]);
+    expect(await Promise.all(both.map(health))).toEqual(["ok", "ok"]);
     await stores.close();
   });
 
