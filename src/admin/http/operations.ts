@@ -93,7 +93,7 @@ export const OPERATIONS: readonly Operation[] = [
     method: "GET",
     path: "/health",
     about:
-      "Returns the gateway's health, with the state of its stores and upstreams. `failing` has also the `reason` of its error and, as `remedy`, what helps, in words.",
+      "Returns the health of the gateway in this process, with the state of its stores and upstreams. `failing` has also the `reason` of its error and, as `remedy`, what helps, in words.",
     needs: "health",
     answer: v.looseObject({ ready: v.boolean() }),
     async run({ gateway }) {

@@ -205,7 +205,11 @@ export function Health(): View {
         : html`<p class="quiet">Of the process that has answered. Where several run, each has a health of its own.</p>
             <dl class="facts">
               <dt>Gateway</dt>
-              <dd><span class=${`state ${look}`}>${words}</span></dd>
+              <dd>
+                <span class=${`state ${look}`}>${words}</span>${" "}<span class="quiet"
+                  >This process alone: others may differ.</span
+                >
+              </dd>
               <dt>Running calls</dt>
               <dd>${calls}</dd>
               <dt>Ended calls, not charged yet</dt>
