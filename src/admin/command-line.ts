@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { moneyOf, writtenMoney } from "../model/money.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../model/refused-units.ts";
-import { manyLines, nearest, oneLine } from "../options.ts";
+import { manyLines, MAX_TIMER_MS, nearest, oneLine } from "../options.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { isAway } from "../stores/away.ts";
 import type { RecordedCall } from "../stores/calls.ts";
@@ -36,7 +36,7 @@ import { loggedStore } from "./logged-store.ts";
 import { idsMeant, type ListNamed } from "./names.ts";
 import { latestCall, openStore } from "./open-store.ts";
 import { codeOf } from "./refusal-codes.ts";
-import { currencyOf, wordOf } from "./values.ts";
+import { currencyOf, spanOf, wordOf } from "./values.ts";
 
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   keys: KEY_COMMANDS,
@@ -89,7 +89,7 @@ function flagsOf({ host, port, store }: Values): ServerFlags {
 }
 
 const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
-const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "currency", ...EVERYWHERE];
+const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "timeout", "currency", ...EVERYWHERE];
 
 const columns = (rows: readonly (readonly [string, string])[]): string =>
   rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
@@ -240,6 +240,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     throw new UsageError(
       "No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, postgres://…, mysql://… or redis://….",
     );
+  const answerMs = answerMsOf(found.syntax, values);
   const user = userOf(terminal);
   const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
   const currency = currencyOf(code);
@@ -252,14 +253,13 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     const note = noteOfEnvFile(address, await terminal.read(".env").catch(() => ""));
     if (note !== undefined) terminal.warn?.(note);
   }
-  const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" }).catch(
-    (error: unknown) => {
-      // The address may stand in a file that the user does not think of.
-      if (error instanceof UsageError && error.message.startsWith("The address"))
-        throw new UsageError(`${values.store ? "--store" : "POLYGATE_STORE"}: ${error.message}`);
-      throw named(error, address);
-    },
-  );
+  const create = found.name === "keys migrate";
+  const opened = await openStore(address, { prefix: values.prefix, create, answerMs }).catch((error: unknown) => {
+    // The address may stand in a file that the user does not think of.
+    if (error instanceof UsageError && error.message.startsWith("The address"))
+      throw new UsageError(`${values.store ? "--store" : "POLYGATE_STORE"}: ${error.message}`);
+    throw named(error, address);
+  });
   try {
     const amount = amountIn(found, values);
     const units = Number(amount ?? 0);
@@ -319,6 +319,13 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   } finally {
     await opened.close();
   }
+}
+
+/** Reads the longest wait for an answer of the database, in milliseconds. */
+function answerMsOf({ isLong }: Syntax, { timeout = isLong ? "1h" : "60s" }: Values): number {
+  const ms = spanOf("--timeout", timeout);
+  if (ms < 1 || ms > MAX_TIMER_MS) throw new UsageError(`--timeout must be from 1s to 24d, not ${timeout}.`);
+  return ms;
 }
 
 /** The most characters of a user's name in the log of changes. */

@@ -61,6 +61,7 @@ export class CommandError extends Error {
 export const OPTIONS = {
   store: { type: "string" },
   prefix: { type: "string" },
+  timeout: { type: "string" },
   json: { type: "boolean" },
   help: { type: "boolean", short: "h" },
   version: { type: "boolean", short: "v" },
@@ -117,6 +118,10 @@ export type Words = Readonly<Partial<Record<keyof Values, string>>>;
 export const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
   store: ["--store ADDRESS", "sqlite:FILE, postgres://…, mysql://… or redis://…"],
   prefix: ["--prefix TEXT", "what the names of tables or Redis keys begin with"],
+  timeout: [
+    "--timeout SPAN",
+    "how long to wait for an answer of the database, 60s by default; 1h for keys migrate and keys verify",
+  ],
   json: ["--json", "prints answers and errors as JSON"],
   help: ["-h, --help", "this help; after a command, its options and examples"],
   version: ["-v, --version", "the version of polygate"],
@@ -187,6 +192,8 @@ export interface Syntax {
   readonly options?: readonly (keyof Values)[];
   /** The help of options that mean something else here than in other commands. */
   readonly words?: Words;
+  /** True for a command whose statements read or change whole tables, and may take long. */
+  readonly isLong?: boolean;
   /** True for a command that neither reads nor shows amounts: its help leaves out the currency. */
   readonly hasNoAmounts?: boolean;
   /** The name of the list that the command returns. Default: the command returns no list. */

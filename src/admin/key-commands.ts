@@ -397,6 +397,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   verify: {
     about: "compares balances with the journal (SQL)",
+    isLong: true,
     hasNoAmounts: true,
     examples: ["verify"],
     read() {
@@ -411,6 +412,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
   },
   migrate: {
     about: "makes or updates the tables (SQL)",
+    isLong: true,
     hasNoAmounts: true,
     examples: ["migrate --store sqlite:quota.db"],
     read(_operands, { json = false }, { print }) {

@@ -30,7 +30,7 @@ const list = (rows: readonly (readonly [name: string, about: string])[]): string
   rows.map(([name, about]) => wrapped(`- \`${name}\`: ${about}`, "  ")).join("\n");
 
 /** The options that every command with a store takes, and those of every command. */
-const GENERAL = /^(?:--store|--prefix|--currency|--json|-h, --help|-v, --version)\b/;
+const GENERAL = /^(?:--store|--prefix|--timeout|--currency|--json|-h, --help|-v, --version)\b/;
 
 async function sectionOf(words: readonly string[]): Promise<string> {
   const help = await helpOf(...words);

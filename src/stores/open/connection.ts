@@ -10,6 +10,7 @@ import { manyLines, nearest, oneLine } from "../../options.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import { isAway, isReadOnly, SILENT } from "../away.ts";
 import type * as sqlStores from "../sql/index.ts";
+import { AnswerLimit, limitedDialect } from "./answer-limit.ts";
 import { COUNTERS, createRates, type CounterPlace, hasCounters, ratesIn, sweepRates } from "./counters.ts";
 
 export interface SqlConnection {
@@ -47,6 +48,8 @@ export interface ConnectOptions {
    * its own, because the gateway limits the time of each store call.
    */
   readonly forGateway?: boolean;
+  /** The longest silence of the database while something waits for it, in milliseconds. Default: no limit of its own. */
+  readonly answerMs?: number | undefined;
 }
 
 /** The error for a wrong address or option. Its message is meant for the caller, and contains no password. */
@@ -62,7 +65,7 @@ const CONNECT_MS = 15_000;
  * the store needs is not installed. Only Redis is asked at once, and not for a gateway; an SQL server is asked by the first statement.
  */
 export async function connect(address: string, options: ConnectOptions): Promise<SqlConnection | RedisConnection> {
-  const { prefix, connections = 2, forGateway = false } = options;
+  const { connections = 2, forGateway = false } = options;
   const kind = /^([a-z][a-z\d]*):/i.exec(address)?.[1];
   if (kind !== undefined && SERVERS.has(kind) && !urlOf(address))
     throw new UsageError(
@@ -72,7 +75,7 @@ export async function connect(address: string, options: ConnectOptions): Promise
     case "sqlite": {
       const file = sqliteFile(address, options);
       const { kysely } = await installed({ kysely: import("kysely") }, forGateway);
-      return openSql("sqlite", kysely, prefix, async ({ nodeSqliteDialect }) => {
+      return openSql("sqlite", kysely, options, async ({ nodeSqliteDialect }) => {
         const { DatabaseSync } = await import("node:sqlite");
         const { retrying } = await import("../sql/database.ts");
         const database = new DatabaseSync(file);
@@ -84,22 +87,22 @@ export async function connect(address: string, options: ConnectOptions): Promise
     case "postgres":
     case "postgresql": {
       const { kysely, pg } = await installed({ kysely: import("kysely"), pg: import("pg") }, forGateway);
-      return openSql("postgres", kysely, prefix, async ({ nodePostgresDialect }) => {
+      return openSql("postgres", kysely, options, async ({ nodePostgresDialect }) => {
         const timeout = forGateway && { connectionTimeoutMillis: CONNECT_MS };
         const pool = new pg.Pool({ connectionString: withUser(address), max: connections, ...timeout });
         const planOnce = urlOf(address)?.searchParams.get("pgbouncer") !== "true";
-        return [nodePostgresDialect(pool, { planOnce }), { kind: "postgres", pool, ...ratesIn(prefix) }];
+        return [nodePostgresDialect(pool, { planOnce }), { kind: "postgres", pool, ...ratesIn(options.prefix) }];
       });
     }
     case "mysql":
     case "mariadb": {
       const { kysely, mysql2 } = await installed({ kysely: import("kysely"), mysql2: import("mysql2") }, forGateway);
-      return openSql("mysql", kysely, prefix, async () => {
+      return openSql("mysql", kysely, options, async () => {
         const uri = address.replace(/^mariadb:/, "mysql:");
         const pool = mysql2.createPool({ uri, connectionLimit: connections });
         pool.on("connection", leavingReadOnly);
         const { pathname } = new URL(uri);
-        const rates = { schema: decodeURIComponent(pathname.slice(1)), ...ratesIn(prefix) };
+        const rates = { schema: decodeURIComponent(pathname.slice(1)), ...ratesIn(options.prefix) };
         return [new kysely.MysqlDialect({ pool }), { kind: "mysql", pool, ...rates }];
       });
     }
@@ -214,12 +217,13 @@ function sqliteFile(address: string, { create = false }: ConnectOptions): string
 async function openSql(
   dialect: sqlStores.SqlDialect,
   kysely: typeof kyselyPackage,
-  prefix: string | undefined,
+  { prefix, answerMs }: ConnectOptions,
   open: (stores: typeof sqlStores) => Promise<readonly [kyselyPackage.Dialect, CounterPlace]>,
 ): Promise<SqlConnection> {
   const stores = await import("../sql/index.ts");
-  const [driver, counters] = await open(stores);
-  const db: sqlStores.SqlDatabase = new kysely.Kysely({ dialect: driver });
+  const [opened, counters] = await open(stores);
+  const limited = answerMs === undefined ? opened : limitedDialect(opened, new AnswerLimit(answerMs));
+  const db: sqlStores.SqlDatabase = new kysely.Kysely({ dialect: limited });
   return {
     dialect,
     db,
@@ -231,9 +235,16 @@ async function openSql(
     },
     ask: () => kysely.sql`select 1`.execute(db),
     sweepCounters: () => sweepRates(kysely, db, counters),
-    close: () => db.destroy(),
+    async close() {
+      const closed = db.destroy();
+      // A statement without an answer would keep a command from its end.
+      await (answerMs === undefined ? closed : within(closed, CLOSE_MS, systemClock));
+    },
   };
 }
+
+/** The longest wait of a command for the end of its connections, in milliseconds. */
+const CLOSE_MS = 2_000;
 
 /** The wait before each attempt to reconnect to Redis, in milliseconds. */
 const RECONNECT_MS = 500;
@@ -270,7 +281,7 @@ const NO_TIMEOUT = 0;
 
 async function openRedis(
   url: string,
-  { prefix = "polygate", forGateway = false }: ConnectOptions,
+  { prefix = "polygate", forGateway = false, answerMs }: ConnectOptions,
 ): Promise<RedisConnection> {
   const { redis } = await installed({ redis: import("redis") }, forGateway);
   // A server that was up, or away at the start, is expected back: it may refuse connections for a while before it serves again.
@@ -282,7 +293,7 @@ async function openRedis(
   const client = redis.createClient({
     url,
     socket: { reconnectStrategy },
-    ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
+    ...((forGateway || answerMs !== undefined) && { commandOptions: { timeout: NO_TIMEOUT } }),
   });
   const first = Promise.withResolvers<unknown>();
   /** The latest error of the connection. */
@@ -308,7 +319,8 @@ async function openRedis(
     }
   };
   const ask = async (): Promise<void> => {
-    if ((await within(answer(), CONNECT_MS, systemClock)) === LATE) throw new Error(SILENT);
+    if ((await within(answer(), Math.min(CONNECT_MS, answerMs ?? CONNECT_MS), systemClock)) === LATE)
+      throw new Error(SILENT);
   };
   client.connect().then(first.resolve, first.reject);
   first.promise.catch(() => {});
@@ -318,7 +330,10 @@ async function openRedis(
       if (client.isOpen) client.destroy();
       throw error;
     });
-  const heard = forGateway ? leavingReplicas(client) : <T>(answer: Promise<T>) => answer;
+  const limit = answerMs === undefined ? undefined : new AnswerLimit(answerMs);
+  const heard = forGateway
+    ? leavingReplicas(client)
+    : <T>(answer: Promise<T>) => (limit ? limit.wait({ run: () => answer, isChange: true, isWhole: true }) : answer);
   // The counters run their script by this method.
   const evaluate = (...script: Parameters<typeof client.eval>) => heard(client.eval(...script));
   const forCounters: unknown = Object.create(client, { eval: { value: evaluate } });
@@ -333,8 +348,11 @@ async function openRedis(
     ask,
     async close() {
       // A client that waits for its server would wait for it here as well.
-      if (client.isReady) await client.close();
-      else if (client.isOpen) client.destroy();
+      if (client.isReady) {
+        const closed = client.close();
+        if (!limit || (await within(closed, CLOSE_MS, systemClock)) !== LATE) return closed;
+      }
+      if (client.isOpen) client.destroy();
     },
   };
 }
@@ -384,6 +402,7 @@ const STEPS: readonly (readonly [refusal: RegExp, step: string])[] = [
   [/^ER_BAD_DB_ERROR /, "Make it: mysqladmin create NAME"],
   [/^ER_DBACCESS_DENIED_ERROR /, "Let the user use it: GRANT ALL ON DATABASE.* TO …"],
   [/^ER_ACCESS_DENIED/, "Correct the user and the password of the address, or make the user: CREATE USER NAME"],
+  [/^ERR_SQLITE_ERROR database (?:\w+ )?is locked/, "Another process holds it: try again when that has ended"],
   [/^NOAUTH /, "Add the password to the address: redis://:PASSWORD@HOST"],
   [/^WRONGPASS /, "Correct the user and the password of the address"],
   [/^ERR AUTH .* without any password/, "Leave the password out of the address"],
