@@ -547,6 +547,27 @@ export function tellHost<Told>(listener: (told: Told) => unknown, told: Told): v
   void new Promise((resolve) => resolve(listener(told))).catch(() => {});
 }
 
+/** True once a server prints its lines as JSON. */
+let printsJson = false;
+
+/** Lets `printInfo` and `printError` print JSON from now on, in the whole process. */
+export function printAsJson(): void {
+  printsJson = true;
+}
+
+const lineOf = (level: string, message: string, fields: object = {}): string =>
+  printsJson ? manyLines(JSON.stringify({ level, at: new Date().toISOString(), message, ...fields })) : message;
+
+/** Prints a line about the course of a server. */
+export const printInfo = (message: string): void => console.log(lineOf("info", message));
+
+/**
+ * Prints an error or a note that no function of the host hears of.
+ *
+ * @param fields The fields of the JSON that programs read, beside the message.
+ */
+export const printError = (message: string, fields?: object): void => console.error(lineOf("error", message, fields));
+
 /** The options of a `close`. */
 interface CloseOptions {
   readonly deadlineMs?: number;

@@ -74,17 +74,19 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     examples: ["gateway.ts", "gateway.ts --host 0.0.0.0 --port 8080"],
     operands: ["FILE"],
     options: ["host", "port", "store"],
+    words: { json: "prints each line as an object of JSON" },
     run: ([file = ""], values, { servers }) => servers.serve(file, flagsOf(values)),
   },
 };
 
-function flagsOf({ host, port, store }: Values): ServerFlags {
+function flagsOf({ host, port, store, json }: Values): ServerFlags {
   if (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535))
     throw new UsageError(`--port must be an integer from 0 to 65535, not ${port}.`);
   return {
     ...(host !== undefined && { host }),
     ...(port !== undefined && { port: Number(port) }),
     ...(store !== undefined && { store }),
+    ...(json !== undefined && { json }),
   };
 }
 

@@ -34,11 +34,14 @@ export interface Terminal {
   readonly servers: Servers;
 }
 
-/** The host and the port of a server, and the address of its store. The environment or defaults replace missing flags. */
+/**
+ * The host and the port of a server, the address of its store, and true for lines of JSON. The environment or defaults replace missing flags.
+ */
 export interface ServerFlags {
   readonly host?: string;
   readonly port?: number;
   readonly store?: string;
+  readonly json?: boolean;
 }
 
 /** Functions that start a server. They resolve when it listens, and reject with the reason when it cannot. */

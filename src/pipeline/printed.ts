@@ -1,6 +1,7 @@
 /** Prints failures for a host that hears of none: in one line where the host's code has no fault, and seldom where they repeat. */
 
 import { type GatewayErrorCode, mistakeOf, restOf } from "../errors.ts";
+import { printError } from "../options.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Failure, OnFailure } from "../ports/observer.ts";
 import { type PrintFailure, printFailure } from "./reports.ts";
@@ -55,7 +56,7 @@ function isFaultOfCode(error: unknown): boolean {
 }
 
 export function printRecovery(count: number): void {
-  console.error(
+  printError(
     `polygate: the quota store is back and has taken ${count} settlement${count === 1 ? "" : "s"} that waited.`,
   );
 }

@@ -10,7 +10,7 @@ import {
   backendFailed,
 } from "../errors.ts";
 import { redact } from "../http/request.ts";
-import { manyLines } from "../options.ts";
+import { manyLines, printError } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type {
   FailedUpstream,
@@ -106,7 +106,10 @@ export function tellFailure(services: Reported["services"], failure: Failure): v
 /** Prints a failure with a text. */
 export type PrintFailure = (failure: Failure, text: string) => void;
 
-export const printFailure: PrintFailure = (failure, text) => console.error(printable(failure, text));
+export const printFailure: PrintFailure = (failure, text) => {
+  const { requestId, error, port, upstream } = failure;
+  printError(printable(failure, text), { requestId, code: error.code, port, upstream });
+};
 
 /**
  * Indents the text of a failure: a line of a stranger's message looks like no failure of its own. Names the attempt, because another may answer

@@ -18,6 +18,8 @@ export interface ServerAdminOptions extends AdminPageOptions {
   readonly authorize: AdminHandlerOptions["authorize"];
   /** The path of the admin. Default: `/admin`. */
   readonly path?: string;
+  /** Is told of each failure of the admin, as in `adminHandler`. Default: prints it. */
+  readonly onFailure?: AdminHandlerOptions["onFailure"];
 }
 
 /** The metrics of a server for Prometheus. They have no key: only Prometheus should reach their port. */
@@ -128,6 +130,7 @@ export function assertGatewayOptions(options: unknown): void {
 const ADMIN_SHAPES = {
   authorize: "function",
   path: "string?",
+  onFailure: "function?",
   title: "string?",
   currency: "string?",
   loginUrl: "string?",

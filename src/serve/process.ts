@@ -10,9 +10,10 @@ export interface Place {
   readonly port: number;
 }
 
-/** The flags of a command that starts a server: its place, and the address of its store. */
+/** The flags of a command that starts a server: its place, the address of its store, and the form of its lines. */
 export interface ServerFlags extends Partial<Place> {
   readonly store?: string;
+  readonly json?: boolean;
 }
 
 /**

@@ -12,7 +12,7 @@ import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { adminHandler } from "../admin/http/index.ts";
 import { adminPage } from "../admin/page/index.ts";
 import { type CallRecord, createGateway, type Gateway, type ModelBackend } from "../index.ts";
-import { hasMethod, oneLine } from "../options.ts";
+import { hasMethod, oneLine, printAsJson, printError, printInfo } from "../options.ts";
 import { type Clock, systemClock, within } from "../ports/clock.ts";
 import { describeProblem, noteOfEnvFile, UsageError } from "../stores/open/connection.ts";
 import { type OpenedStores, openStores } from "../stores/open/index.ts";
@@ -25,9 +25,10 @@ const FAREWELL_MS = 5_000;
 
 /** Serves the gateway of a file, and prints its address. Rejects with the reason when that cannot be. */
 export async function serve(file: string, flags: ServerFlags = {}): Promise<void> {
+  if (flags.json) printAsJson();
   // Without this, Node would end the process with a warning about code of this package.
   const onStuck = (): never => {
-    console.error(`${oneLine(file)} waits for a promise that never settles.`);
+    printError(`${oneLine(file)} waits for a promise that never settles.`);
     process.exit(1);
   };
   process.once("beforeExit", onStuck);
@@ -40,6 +41,8 @@ export async function serve(file: string, flags: ServerFlags = {}): Promise<void
 
 async function run(file: string, flags: ServerFlags): Promise<void> {
   const config = await configIn(file);
+  // By itself, the admin prints text.
+  const admin = config.admin && { ...(flags.json && { onFailure: printAdminFailure }), ...config.admin };
   const place = placeOf(flags.host || config.host, flags.port ?? config.port);
   const address = flags.store ?? config.stores ?? process.env["POLYGATE_STORE"] ?? "";
   if (address === "")
@@ -54,7 +57,7 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
         : "POLYGATE_STORE";
   if (origin === "POLYGATE_STORE") {
     const note = noteOfEnvFile(address, await readFile(".env", "utf8").catch(() => ""));
-    if (note !== undefined) console.error(note);
+    if (note !== undefined) printError(note);
   }
   const stores = await openStores(address, config.storeOptions).catch((error: unknown) => {
     const { cause } = error as Error;
@@ -62,17 +65,17 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
   });
   let server: Started;
   try {
-    server = await start(config, stores, place);
+    server = await start({ ...config, ...(admin && { admin }) }, stores, place);
   } catch (error) {
     await stores.close();
     // A wrong option of the record, the gateway or the admin does not name the file that it stands in.
     if (!(error instanceof Error && isOfCode(error))) throw error;
     throw new TypeError(`${oneLine(file)}: ${error.message}${await errorPlaceOf(error, file)}`, { cause: error });
   }
-  const { prefix = "", admin } = config;
+  const { prefix = "" } = config;
   onEnd(() => void close(config, stores, server));
   const ways = `health at /healthz and /readyz${admin ? `, admin at ${pathOf(admin)}` : ""}${server.metricsUrl ? `, metrics at ${server.metricsUrl}` : ""}`;
-  console.log(`polygate serves ${server.url}${prefix} (${ways})`);
+  printInfo(`polygate serves ${server.url}${prefix} (${ways})`);
   await tellProblems(server.backend);
 }
 
@@ -84,9 +87,9 @@ async function tellProblems(backend: ModelBackend): Promise<void> {
     const found = [await (backend as CheckedBackend).check()].flat();
     for (const { upstream = backend.name, problem } of found)
       if (problem !== undefined)
-        console.error(oneLine(`The upstream${upstream ? ` ${upstream}` : ""} has a problem: ${problem}`));
+        printError(oneLine(`The upstream${upstream ? ` ${upstream}` : ""} has a problem: ${problem}`));
   } catch (error) {
-    console.error(`The check of the upstreams has failed: ${describeProblem(error)}`);
+    printError(`The check of the upstreams has failed: ${describeProblem(error)}`);
   }
 }
 
@@ -107,17 +110,17 @@ async function close(
   const { closeDelayMs = 0, closeMs = 60_000 } = config;
   leave();
   if (closeDelayMs > 0) {
-    console.log(`Not ready; calls are served for ${closeDelayMs / 1000} s more. A second signal ends at once.`);
+    printInfo(`Not ready; calls are served for ${closeDelayMs / 1000} s more. A second signal ends at once.`);
     await new Promise<void>((over) => void clock.after(closeDelayMs, over));
   }
   const calls = gateway.liveCallCount();
   if (calls > 0)
-    console.log(
+    printInfo(
       `${calls} ${calls === 1 ? "call" : "calls"} in flight; waiting up to ${closeMs / 1000} s. A second signal ends at once.`,
     );
   // The gateway takes no calls from here on, and its calls in flight finish.
   await gateway.close({ deadlineMs: closeMs });
-  if (calls > 0) console.log("The last call has ended.");
+  if (calls > 0) printInfo("The last call has ended.");
   await soon(new Promise((closed) => void server.close(closed)));
   server.closeAllConnections();
   if (hasMethod(backend, "close"))
@@ -125,7 +128,7 @@ async function close(
   metrics?.close();
   await end("The close of the stores", () => stores.close());
   await soon(end("onClose", () => config.onClose?.()));
-  console.log("Stopped.");
+  printInfo("Stopped.");
   process.exit();
 }
 
@@ -135,7 +138,7 @@ const end = (part: string, work: () => unknown): Promise<unknown> =>
     .then(work)
     .catch((error: unknown) => {
       process.exitCode = 1;
-      console.error(`${part} has failed: ${describeProblem(error)}`);
+      printError(`${part} has failed: ${describeProblem(error)}`);
     });
 
 /** Waits for the end of work, but not for work that hangs. */
@@ -178,7 +181,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     ...((recorder ?? currency) && { onCall: Object.assign(onCall, { currency }) }),
   });
   if (metrics && !metrics.nameModels() && !hasMethod(own.backend, "models"))
-    console.error(
+    printError(
       "metrics: no model has a name, so all share the label _OTHER. Give each model a row with its exact name in priceTable, or a route.",
     );
   const answer = toNodeHandler(gateway, { prefix });
@@ -211,15 +214,21 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
 /** False for Java's client, which asks for an upgrade to HTTP/2 with each request, and takes an answer without one. */
 const wantsWebSocket = ({ headers }: IncomingMessage): boolean => /^websocket$/i.test(headers.upgrade ?? "");
 
+function printAdminFailure(error: unknown): void {
+  const stack = error instanceof Error ? error.stack : undefined;
+  printError(`polygate: a request of the admin has failed: ${describeProblem(error)}`, { stack });
+}
+
 const pathOf = ({ path = "/admin" }: ServerAdminOptions): string => path;
 
 function adminOf(admin: ServerAdminOptions, gateway: Gateway, stores: OpenedStores, isSql: boolean): NodeHandler {
-  const { authorize, path: _path, ...page } = admin;
+  const { authorize, path: _path, onFailure, ...page } = admin;
   const handler = adminHandler(stores.ports.quotas, {
     authorize,
     gateway,
     ...(isSql && { audit: stores.auditLog, calls: stores.calls }),
     replayStore: stores.ports.replayStore,
+    ...(onFailure && { onFailure }),
     page: adminPage(page),
   });
   return toNodeHandler(handler, { prefix: pathOf(admin) });

@@ -2,7 +2,7 @@
 
 import type { BatchObservableCallback, Meter, ObservableGauge } from "@opentelemetry/api";
 import { type BudgetReport, type Clock, systemClock } from "../index.ts";
-import { assertMethods, assertOptions, CLOCK, CURRENCY, oneLine, tellHost } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, CURRENCY, oneLine, printError, tellHost } from "../options.ts";
 import { OTHER } from "./models.ts";
 
 /** The part of a quota store that the metrics read: every store of the package has it. */
@@ -169,6 +169,4 @@ class BudgetReadings {
 }
 
 const logError = (error: unknown): void =>
-  console.error(
-    `The metrics of budgets have a problem: ${error instanceof Error ? oneLine(error.message) : "unknown"}`,
-  );
+  printError(`The metrics of budgets have a problem: ${error instanceof Error ? oneLine(error.message) : "unknown"}`);

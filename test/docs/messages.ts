@@ -76,7 +76,7 @@ const CAUGHT = /^src\/media\/picture/;
 
 const ERROR = /(?:Error|Mistake|Rest|Fault|Timeout|Refused|AdminRefusal|RefusedChange|BrokenJson|BeyondLimit)$/;
 /** What writes a line to the log or the terminal. */
-const LINE = /^(?:error|warn|emitWarning)$/;
+const LINE = /^(?:error|warn|emitWarning|printError)$/;
 
 /** Returns the messages of all errors and warnings of the code, with each file that says them. */
 function saidIn(texts: Texts): Said[] {

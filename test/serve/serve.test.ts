@@ -64,6 +64,12 @@ const STORES = [
   { name: "PostgreSQL", available: hasPostgres, place: newPostgres },
 ];
 
+const objectsIn = (text: string): object[] =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as object);
+
 const ask = (content: string): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
   model: "demo-chat",
   messages: [{ role: "user", content }],
@@ -487,6 +493,58 @@ describe("polygate serve", () => {
     started.child.kill("SIGTERM");
     expect(await started.ended).toEqual({ code: 0, signal: null });
     await upstream.close();
+  });
+
+  it("prints each line as an object of JSON, if it is told to", async () => {
+    const file = await written(
+      "json-lines.ts",
+      `${RELAY}
+      const down = relay({ format: "chat-completions", name: "down", baseUrl: "http://127.0.0.1:1/v1", models: ["m"] });
+      ${DEFINE}({
+        gateway: () => ({ backend: down }),
+        admin: { authorize: ({ headers }) => { throw new Error(headers.get("x-words")); } },
+        closeDelayMs: 1,
+      });`,
+    );
+    const store = `sqlite:${join(folder, "json-lines.db")}`;
+    const command = [process.execPath, CLI, "serve", file, "--json", "--port", "0", "--store", store] as const;
+    const { url, process: started } = await startPlayground({}, [...command], folder);
+    expect((await fetch(new URL("/admin/keys", url), { headers: { "x-words": "no session" } })).status).toBe(500);
+    const opened = await openStore(store);
+    await opened.store.add({ id: "anna", apiKey: "sk-anna" });
+    await opened.close();
+    const failed = await fetch(new URL("/v1/chat/completions", url), {
+      method: "POST",
+      headers: { authorization: "Bearer sk-anna", "content-type": "application/json" },
+      body: JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }] }),
+    });
+    expect(failed.status).toBe(503);
+    started.child.kill("SIGTERM");
+    expect(await started.ended).toEqual({ code: 0, signal: null });
+    const at = expect.stringMatching(/^\d{4}-\d\d-\d\dT/);
+    expect(objectsIn(started.output())).toEqual([
+      { level: "info", at, message: expect.stringMatching(/^polygate serves http:/) },
+      { level: "info", at, message: expect.stringMatching(/^Not ready; /) },
+      { level: "info", at, message: "Stopped." },
+    ]);
+    expect(objectsIn(started.errors())).toEqual(
+      expect.arrayContaining([
+        { level: "error", at, message: expect.stringMatching(/^The upstream down has a problem: /) },
+        {
+          level: "error",
+          at,
+          message: "polygate: a request of the admin has failed: no session",
+          stack: expect.stringContaining("json-lines.ts"),
+        },
+        expect.objectContaining({
+          level: "error",
+          requestId: failed.headers.get("request-id"),
+          code: "backend_unavailable",
+          port: "model-backend",
+          upstream: expect.objectContaining({ name: "down" }),
+        }),
+      ]),
+    );
   });
 
   it("says which store it uses where the environment has another than .env", async () => {

@@ -2,7 +2,7 @@
 
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
-import { assertOptions, tellHost } from "../../options.ts";
+import { assertOptions, printError, tellHost } from "../../options.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { LATE, systemClock, within } from "../../ports/clock.ts";
 import { noteDatabase } from "../../ports/quota-store.ts";
@@ -175,7 +175,7 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     isOutage = true;
   };
   const endOutage = (): void => {
-    if (isOutage && onError === logError) console.error(`The stores are back: ${placeOf(address)}`);
+    if (isOutage && onError === logError) printError(`The stores are back: ${placeOf(address)}`);
     isOutage = false;
   };
   let made: MadePorts;
@@ -352,4 +352,4 @@ function unusable(address: string, error: unknown, next = ""): Error {
   return new Error(`openStores: ${message}`, { cause: error });
 }
 
-const logError = (error: unknown): void => console.error(`The stores have a problem: ${describeProblem(error)}`);
+const logError = (error: unknown): void => printError(`The stores have a problem: ${describeProblem(error)}`);
