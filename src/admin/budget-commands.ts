@@ -10,6 +10,15 @@ import { MOST_LISTED } from "../stores/durable.ts";
 import { budgetInUse } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import { unlimitedNote } from "./answers.ts";
+import {
+  budgetPlanInWords,
+  type BudgetStep,
+  countsOf,
+  doneStep,
+  exportedBudget,
+  parentsFirst,
+  planBudgets,
+} from "./budget-lines.ts";
 import { timeIn } from "./columns.ts";
 import {
   assertAmount,
@@ -17,12 +26,16 @@ import {
   assertStaysLimited,
   doneInWords,
   type Command,
+  CommandError,
+  currencyOfUnits,
   type Terminal,
   type Values,
   type Words,
 } from "./commands.ts";
+import { namedLines } from "./key-lines.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget, type Places } from "./meant.ts";
+import { idsInWords } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
 import { periodPagesOf } from "./pages.ts";
 import { assertHasUnits, assertNewBudget, budgetIn, keyIn } from "./possible.ts";
@@ -139,6 +152,63 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
         const key = await keys.usage(keyId);
         if (key.unlimited && !values.json) terminal.warn?.(unlimitedNote(keyId));
         return key;
+      };
+    },
+  },
+  export: {
+    about: "prints budgets as JSON lines, for import",
+    hasNoAmounts: true,
+    examples: ["export > budgets.jsonl"],
+    read(_operands, _values, { print }) {
+      return async (_keys, { store }) => {
+        for (const budget of parentsFirst(await everyPage((page) => store.listBudgets(page))))
+          print(exportedBudget(budget));
+      };
+    },
+  },
+  import: {
+    about: "makes a budget of each JSON line of a file or of its input",
+    hasNoAmounts: true,
+    examples: ["import budgets.jsonl --dry-run", "import budgets.jsonl --yes", "import --update < budgets.jsonl"],
+    operands: ["[FILE]"],
+    options: ["dry-run", "update", "yes"],
+    words: { update: "changes the names and the amounts of budgets that are known already" },
+    async read([file], values, terminal) {
+      const { update = false, "dry-run": isDryRun = false, json = false, yes = false } = values;
+      const { print } = terminal;
+      const text = await terminal.read(file);
+      return async (_keys, opened) => {
+        const { store } = opened;
+        const currency = await currencyOfUnits(values, opened);
+        const { steps, wrong, doubts: all } = await planBudgets(text, store, { update, currency });
+        const doubts = yes ? [] : all;
+        const { lines, words } = namedLines([...wrong, ...doubts]);
+        if (wrong.length > 0) {
+          const cause = new UsageError(`Nothing was imported.\n${words}`);
+          throw new CommandError(cause.message, { lines }, { cause });
+        }
+        // A dry run says what an import would do that cannot ask.
+        if (doubts.length > 0) await assertMeant(words, values, isDryRun ? {} : terminal, { lines });
+        const ended: BudgetStep[] = isDryRun ? [...steps] : [];
+        if (!isDryRun)
+          for (const step of steps) {
+            const done = await doneStep(step, store);
+            const { line, id, updated, error, code } = done.planned;
+            print(JSON.stringify(error === undefined ? { id, ...given({ updated }) } : { line, id, error, code }));
+            ended.push(done);
+          }
+        else if (json) {
+          const plan = { dryRun: true, ...countsOf(steps), lines: steps.map(({ planned }) => planned) };
+          print(JSON.stringify(plan, undefined, 2));
+        } else print(budgetPlanInWords(steps));
+        const failed = ended.filter(({ planned }) => planned.error !== undefined);
+        const known = failed.filter(({ isKnown }) => isKnown).length;
+        const hint = " With --update, known budgets are changed, and are no errors.";
+        if (failed.length > 0)
+          throw new CommandError(
+            `${failed.length} of ${steps.length} budgets ${isDryRun ? "would not be" : "were not"} imported: line ${idsInWords(failed.map(({ planned }) => String(planned.line)))}. The output has the errors.${known > 0 ? hint : ""}`,
+            { code: known === failed.length ? "conflict" : "failed", failed: failed.length, known },
+          );
       };
     },
   },

@@ -6,13 +6,14 @@ import { oneLine } from "../options.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { CALL_OUTCOMES, USAGE_COLUMNS } from "../stores/calls.ts";
 import { type KeyReport, MOST_LISTED } from "../stores/durable.ts";
+import { notedCurrency } from "../stores/noted-currency.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { ListName } from "./answers.ts";
 import { SPREADSHEETS } from "./columns.ts";
 import { DATABASES, SERVERS, type TemplatePackage } from "./init.ts";
 import type { KeyAdmin } from "./key-admin.ts";
 import { type AmountChange, doubtInWords, isLimitedWithout, unlimitedWithout } from "./much.ts";
-import type { OpenedStore } from "./open-store.ts";
+import { latestCall, type OpenedStore } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
 export interface Terminal {
@@ -292,6 +293,20 @@ export interface Opened extends OpenedStore {
   readonly currencyDoubt?: string | undefined;
   /** True for an empty currency, which says that all amounts are units. */
   readonly countsUnits: boolean;
+}
+
+/**
+ * Returns the currency in which a file has its amounts, as units: that of the command, or of calls or amounts before. Undefined for units that
+ * are no money, or not known to be any.
+ */
+export async function currencyOfUnits(
+  { currency }: Pick<Values, "currency">,
+  { calls, audit, countsUnits }: Opened,
+): Promise<string | undefined> {
+  if (countsUnits || currency !== undefined) return countsUnits ? undefined : currency;
+  // Calls that were recorded without a currency are counted in units.
+  const latest = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
+  return latest.currency;
 }
 
 type Work = (keys: KeyAdmin, opened: Opened) => Promise<object | void>;

@@ -9,7 +9,6 @@ import { isDay } from "../stores/calls.ts";
 import { type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
 import { hasFurtherEntries } from "../stores/metadata.ts";
-import { notedCurrency } from "../stores/noted-currency.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { LedgerDifference } from "../stores/sql/index.ts";
 import { keyMade, type KeyMade, unlimitedNote } from "./answers.ts";
@@ -21,6 +20,7 @@ import {
   doneInWords,
   type Command,
   CommandError,
+  currencyOfUnits,
   INSTEAD_OF_EMPTY,
   type Opened,
   type Terminal,
@@ -46,7 +46,7 @@ import { listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idMeant, meant } from "./meant.ts";
 import { doubtInWords, isLittle, littleInWords, metadataDoubt, revokedInWords } from "./much.ts";
 import { idsInWords } from "./names.ts";
-import { latestCall, type OpenedStore } from "./open-store.ts";
+import type { OpenedStore } from "./open-store.ts";
 import { pagesOf } from "./pages.ts";
 import { assertHasQuota, assertLacksQuota, assertNewKey, keyIn } from "./possible.ts";
 import { nearestHint, spanOf, unitsOf, wordOf } from "./values.ts";
@@ -440,12 +440,12 @@ function changesOf({ name, models, expires, metadata }: Values): Omit<KeyChanges
 /** Returns the lines with a doubtful amount of money, which gives a key its quota. Returns none where no currency is known. */
 async function doubtsIn(
   lines: readonly KeyLine[],
-  { currency, update }: Pick<Values, "currency" | "update">,
-  { calls, audit, store, countsUnits }: Opened,
+  values: Pick<Values, "currency" | "update">,
+  opened: Opened,
 ): Promise<readonly WrongLine[]> {
-  // Calls that were recorded without a currency are counted in units.
-  const latest = (await latestCall(calls)) ?? { currency: await notedCurrency(audit) };
-  const code = countsUnits ? undefined : (currency ?? latest.currency);
+  const { update } = values;
+  const { store } = opened;
+  const code = await currencyOfUnits(values, opened);
   if (code === undefined) return [];
   const amount = (units: number): string => moneyOf(units, code);
   const doubtful = lines.flatMap(({ line, key }) => {

@@ -1,0 +1,262 @@
+/** Budgets as JSON lines: one JSON object for each budget, so that they can move to another store. */
+
+import * as v from "valibot";
+import { given, isJsonObject, parseJson } from "../model/json.ts";
+import { moneyOf } from "../model/money.ts";
+import { RefusedChange } from "../model/refused-units.ts";
+import { oneLine } from "../options.ts";
+import type { BudgetChanges, BudgetOptions, BudgetReport } from "../stores/budgets.ts";
+import type { DurableQuotaStore } from "../stores/durable.ts";
+import { knownBudget, removedBudget } from "../stores/ledger.ts";
+import { changedFields } from "./change-log.ts";
+import type { WrongLine } from "./key-lines.ts";
+import { doubtInWords, isLittle, littleInWords } from "./much.ts";
+import { assertNewBudget } from "./possible.ts";
+import { codeOf } from "./refusal-codes.ts";
+import { nearestHint } from "./values.ts";
+
+const FIELDS = {
+  id: v.string(),
+  name: v.optional(v.string()),
+  amount: v.number(),
+  period: v.optional(v.picklist(["day", "week", "month"])),
+  timeZone: v.optional(v.string()),
+  rollover: v.optional(v.boolean()),
+  parent: v.optional(v.string()),
+  startsAt: v.optional(v.number()),
+  granted: v.optional(v.number()),
+  used: v.optional(v.number()),
+};
+const LINE = v.strictObject(FIELDS);
+
+/** The units that the period of a line was given and has used. */
+interface BooksOfLine extends Pick<BudgetReport, "startsAt"> {
+  readonly available: number;
+}
+
+/** A budget to import, and the number of its line. */
+interface BudgetLine {
+  readonly line: number;
+  readonly budget: BudgetOptions;
+  readonly books: BooksOfLine | undefined;
+}
+
+/** Formats a budget as the line that imports it, with the books of its current period. */
+export function exportedBudget(budget: BudgetReport): string {
+  const { id, name, amount, period, timeZone, rollover, parent, startsAt, granted, used } = budget;
+  return JSON.stringify({ id, name, amount, period, timeZone, rollover, parent, startsAt, granted, used });
+}
+
+/** Returns budgets with each parent before its children. */
+export function parentsFirst(budgets: readonly BudgetReport[]): readonly BudgetReport[] {
+  const byId = new Map(budgets.map((budget) => [budget.id, budget]));
+  const ordered = new Set<BudgetReport>();
+  const add = (budget: BudgetReport, below: readonly BudgetReport[] = []): void => {
+    const parent = byId.get(budget.parent ?? "");
+    if (parent && !below.includes(parent)) add(parent, [...below, budget]);
+    ordered.add(budget);
+  };
+  for (const budget of budgets) add(budget);
+  return [...ordered];
+}
+
+/** Reads all lines. Skips the byte order mark that Windows writes before them. */
+function linesIn(text: string): { readonly lines: readonly BudgetLine[]; readonly wrong: readonly WrongLine[] } {
+  const lines: BudgetLine[] = [];
+  const wrong: WrongLine[] = [];
+  for (const [index, json] of text
+    .replace(/^\uFEFF/, "")
+    .split(/\r?\n/)
+    .entries()) {
+    if (json.trim() === "") continue;
+    const line = index + 1;
+    try {
+      const read = budgetOf(json);
+      const first = lines.find(({ budget }) => budget.id === read.budget.id);
+      if (first) throw new RangeError(`The id ${read.budget.id} is on line ${first.line} already.`);
+      lines.push({ line, ...read });
+    } catch (error) {
+      wrong.push({ line, ...told(error) });
+    }
+  }
+  return { lines, wrong };
+}
+
+const told = (error: unknown): Pick<WrongLine, "error" | "code"> => ({
+  error: oneLine((error as Error).message),
+  code: codeOf(error),
+});
+
+function budgetOf(json: string): Omit<BudgetLine, "line"> {
+  let value: unknown;
+  try {
+    value = parseJson(json);
+  } catch {
+    throw new RangeError("This is no JSON. Each line must be a JSON object of a budget, as budgets export writes it.");
+  }
+  if (!isJsonObject(value)) throw new RangeError("This is no JSON object.");
+  const { success, output, issues } = v.safeParse(LINE, value);
+  if (!success) {
+    const [{ path, expected, received, type }] = issues;
+    const name = path?.map(({ key }) => String(key)).join(".") ?? "the line";
+    if (received === "undefined") throw new RangeError(`${name} is missing.`);
+    throw new RangeError(
+      type === "strict_object"
+        ? `${name} is no field of a budget.${nearestHint(name, Object.keys(FIELDS))}`
+        : `${name} must be of the type ${expected}.`,
+    );
+  }
+  const { startsAt, granted, used, ...fields } = output;
+  const hasBooks = granted !== undefined || used !== undefined;
+  const available = Math.max(0, (granted ?? fields.amount) - (used ?? 0));
+  // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
+  return { budget: fields as BudgetOptions, books: hasBooks ? { available, ...given({ startsAt }) } : undefined };
+}
+
+/** The part of a plan for a line. */
+export interface PlannedBudget extends Partial<Pick<WrongLine, "error" | "code">> {
+  readonly line: number;
+  readonly id: string;
+  /** `none` for a known budget in which nothing differs. Absent for a line that would be refused, which has an `error`. */
+  readonly action?: "create" | "update" | "none";
+  /** The names of the fields that would be changed. */
+  readonly updated?: readonly string[];
+}
+
+/** A line with its plan, and the work that does it. */
+export interface BudgetStep {
+  readonly planned: PlannedBudget;
+  /** True for a line that is refused because its budget is there already. */
+  readonly isKnown: boolean;
+  readonly run?: (store: Books) => Promise<unknown>;
+}
+
+type Books = Pick<DurableQuotaStore, "addBudget" | "updateBudget" | "topUpBudget" | "lowerBudget">;
+
+/** The plan of an import. Wrong lines and doubtful amounts stop the import before it begins. */
+export interface BudgetPlan {
+  readonly steps: readonly BudgetStep[];
+  readonly wrong: readonly WrongLine[];
+  readonly doubts: readonly WrongLine[];
+}
+
+/**
+ * Says what an import would do with each line, and changes nothing. A parent may stand on an earlier line.
+ *
+ * @param update Changes the names and the amounts of budgets that are known already.
+ * @param currency The currency of the amounts, which are units. Undefined for units that are no money.
+ */
+export async function planBudgets(
+  text: string,
+  store: Pick<DurableQuotaStore, "report" | "budgetReport">,
+  { update, currency }: { readonly update: boolean; readonly currency: string | undefined },
+): Promise<BudgetPlan> {
+  const { lines, wrong: unread } = linesIn(text);
+  const [steps, wrong, doubts]: [BudgetStep[], WrongLine[], WrongLine[]] = [[], [...unread], []];
+  const planned = new Map<string, BudgetReport>();
+  const reports = {
+    report: (id: string) => store.report(id),
+    budgetReport: async (id: string) => planned.get(id) ?? store.budgetReport(id),
+  };
+  for (const { line, budget, books } of lines) {
+    const { id, amount } = budget;
+    const known = await store.budgetReport(id);
+    const refuse = (error: RangeError, isKnown = false) =>
+      void steps.push({ planned: { line, id, ...told(error) }, isKnown });
+    const doubt = (error: string | undefined) =>
+      void (error !== undefined && doubts.push({ line, error, code: "confirmation_required" }));
+    const writer = { amount: (units: number) => moneyOf(units, currency ?? ""), currency };
+    if (known?.removed) refuse(removedBudget(id));
+    else if (known && !update) refuse(knownBudget(id), true);
+    else if (known) {
+      const { name, amount: _amount, id: _id, ...terms } = budget;
+      const fixed = Object.keys(changedFields(terms, { ...known }));
+      // The casts are safe: the fields are those of a change.
+      const changes = changedFields(given({ name, amount }), { ...known }) as BudgetChanges;
+      const updated = Object.keys(changes);
+      if (fixed.length > 0)
+        refuse(new RefusedChange("conflict", `The ${fixed.join(" and the ")} of the budget ${id} cannot be changed.`));
+      else {
+        if (currency !== undefined && changes.amount !== undefined)
+          doubt(doubtInWords({ amount, before: known }, writer));
+        const action = updated.length > 0 ? "update" : "none";
+        steps.push({
+          planned: { line, id, action, ...(updated.length > 0 && { updated }) },
+          isKnown: false,
+          run: async (into) => updated.length > 0 && into.updateBudget(id, changes),
+        });
+      }
+    } else
+      try {
+        await assertNewBudget(reports, budget);
+        planned.set(id, { ...budget, name: budget.name ?? id, granted: amount, ...NOTHING });
+        if (currency !== undefined)
+          doubt(
+            doubtInWords({ first: amount }, writer) ??
+              (isLittle(amount, "amount", currency) ? littleInWords(amount, currency) : undefined),
+          );
+        steps.push({
+          planned: { line, id, action: "create" },
+          isKnown: false,
+          run: (into) => added(budget, books, into),
+        });
+      } catch (error) {
+        if (!(error instanceof RangeError || error instanceof TypeError)) throw error;
+        wrong.push({ line, ...told(error) });
+      }
+  }
+  return { steps, wrong: wrong.toSorted((one, other) => one.line - other.line), doubts };
+}
+
+/** Stands for the books of a budget that is not made yet. */
+const NOTHING = { used: 0, available: 0, held: 0, overdraft: 0, estimated: 0 } as const;
+
+/** Makes a budget, and gives its period what that of the line has left, if it is the same period. */
+async function added(budget: BudgetOptions, books: BooksOfLine | undefined, store: Books): Promise<void> {
+  const { id, available, startsAt } = await store.addBudget(budget);
+  if (!books || (books.startsAt ?? startsAt) !== startsAt) return;
+  const difference = books.available - available;
+  if (difference > 0) await store.topUpBudget(id, difference);
+  if (difference < 0) await store.lowerBudget(id, -difference);
+}
+
+/** Does the work of a line. Returns its plan with the error of a change that the store has refused. */
+export async function doneStep({ planned, isKnown, run }: BudgetStep, store: Books): Promise<BudgetStep> {
+  try {
+    await run?.(store);
+    return { planned, isKnown };
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const { line, id } = planned;
+    return { planned: { line, id, ...told(error) }, isKnown };
+  }
+}
+
+/** Counts what a plan would do. */
+export function countsOf(steps: readonly BudgetStep[]): Readonly<Record<"create" | "update" | "refuse", number>> {
+  const countOf = (action: PlannedBudget["action"]): number =>
+    steps.filter(({ planned }) => planned.action === action).length;
+  return { create: countOf("create"), update: countOf("update"), refuse: countOf(undefined) };
+}
+
+/** Writes a plan for people: a line for each line, and the sums. */
+export function budgetPlanInWords(steps: readonly BudgetStep[]): string {
+  const { create, update, refuse } = countsOf(steps);
+  return [
+    ...steps.map(({ planned }) => `line ${planned.line}: ${oneLine(planned.id)}: ${wordsOf(planned)}`),
+    `Nothing was changed. An import would make ${create} budgets, change ${update} and refuse ${refuse}.`,
+  ].join("\n");
+}
+
+function wordsOf({ action, updated = [], error = "" }: PlannedBudget): string {
+  switch (action) {
+    case "create":
+      return "would be made";
+    case "update":
+      return `would get another ${updated.join(", ")}`;
+    case "none":
+      return "would stay as it is";
+    default:
+      return error;
+  }
+}
