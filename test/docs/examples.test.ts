@@ -422,9 +422,13 @@ describe("the servers", () => {
     expect(stdout).toBe("You asked any something.\n");
   });
 
-  it("stop.ts ends by itself when it is told to end", async () => {
-    const { child, errors } = await startWith({}, process.execPath, "--import", PRELOAD, "stop.ts");
+  it("stop.ts is not ready from the moment when it is told to end, and ends by itself", async () => {
+    const env = { CLOSE_DELAY_MS: "2000" };
+    const { child, errors, port } = await startWith(env, process.execPath, "--import", PRELOAD, "stop.ts");
+    const readiness = async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).status;
+    expect(await readiness()).toBe(200);
     child.kill("SIGTERM");
+    await expect.poll(readiness).toBe(503);
     expect([...(await once(child, "exit")), errors()]).toEqual([0, null, ""]);
   });
 
