@@ -1,6 +1,7 @@
 /** Makes changes that are in the log of changes, over HTTP and by commands: notes each one before it is made, and how it ended. */
 
 import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
+import { masked, mayBeSecret, withoutSecrets } from "../model/masked.ts";
 import { type AuditEntry, type AuditLog, type AuditOutcome, shortened } from "../ports/audit-log.ts";
 import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
 import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
@@ -68,16 +69,15 @@ export async function withLog<Made>(
   // The store looks once more whether somebody has changed what the user has seen.
   if (before && Object.keys(changes).length === 0) return make();
   const former = { ...(before && namedIn(changes, before)), ...known };
+  const mask = await maskOf(log, { action, target, fields });
   await audit.begin({
     id,
     at: clock.now(),
-    user: surelyMasked(user),
+    user: withoutSecrets(user),
     action,
-    ...(target !== undefined && { target: beginning(await targetOf(log, action, target), MOST_TARGET) }),
-    ...withoutSecrets({
-      ...(Object.keys(changes).length > 0 && { changes: shortened(changes, MOST_FIELDS) }),
-      ...(Object.keys(former).length > 0 && { former: shortened(former, MOST_FIELDS) }),
-    }),
+    ...(target !== undefined && { target: beginning(mask(target), MOST_TARGET) }),
+    ...(Object.keys(changes).length > 0 && { changes: maskedFields(shortened(changes, MOST_FIELDS), mask) }),
+    ...(Object.keys(former).length > 0 && { former: maskedFields(shortened(former, MOST_FIELDS), withoutSecrets) }),
   });
   // The end of a change is not worth its failure: without it, the log says that the end is unknown.
   const end = async (outcome: AuditOutcome): Promise<void> => {
@@ -91,7 +91,7 @@ export async function withLog<Made>(
   try {
     const made = await make();
     const madeId = idOf(made);
-    await end({ state: "done", ...(madeId !== undefined && { target: surelyMasked(madeId) }) });
+    await end({ state: "done", ...(madeId !== undefined && { target: withoutSecrets(madeId) }) });
     return made;
   } catch (error) {
     const outcome = endOf(error);
@@ -106,37 +106,53 @@ export async function withLog<Made>(
 const beginning = (text: string, most: number): string =>
   text.length > most ? `${copyOf(text.slice(0, most)).toWellFormed()}…` : text;
 
-/** A secret that this admin has made, as a word of its own. People take it for the id of its key. */
-const SECRET = /(?:\b|(?<=_))sk-[\w-]{43}(?![\w-])/g;
+/** The fields that name a budget. A key and a budget that are made get an id. */
+const IDS = ["id", "budget", "parent"] as const;
 
 /**
- * A secret without `sk-`, or beside other characters: a word as long as a secret, with a digit, and with a capital behind a small letter. Of a
- * thousand secrets, at most one has neither; long ids that people write, and those in hexadecimal digits, lack one of them.
+ * Returns a function that masks a text of a change. Ids that the store has, or that it is about to get, stay as they are: a text that nobody
+ * knows may be a secret without its prefix.
  */
-const LIKE_SECRET = /(?<![\w-])(?=[\w-]*[a-z][A-Z])(?=[\w-]*\d)[\w-]{43,}/g;
-
-/** Replaces only what cannot be anything else than a secret: logins give random ids and names that are as long. */
-const surelyMasked = (text: string): string => text.replaceAll(SECRET, "sk-…");
-
-/** Returns a target for the log. An id that the store has stays as it is. */
-async function targetOf({ store, clock }: ChangeLog, action: string, id: string): Promise<string> {
-  if (masked(id) === id) return id;
-  const found = action.startsWith("budgets.") ? store.budgetReport?.(id) : store.report(id);
-  return (await readSoon(Promise.resolve(found), FORMER_MS, clock)) ? surelyMasked(id) : masked(id);
+async function maskOf(
+  { store, clock }: ChangeLog,
+  { action, target, fields = {} }: Pick<Change, "action" | "target" | "fields">,
+): Promise<(text: string) => string> {
+  const has = async (id: string, isBudget: boolean): Promise<boolean> =>
+    (await readSoon(Promise.resolve(isBudget ? store.budgetReport?.(id) : store.report(id)), FORMER_MS, clock)) !==
+    undefined;
+  const isMade = action.endsWith(".create");
+  const ofBudgets = action.startsWith("budgets.");
+  const known = new Set<string>();
+  for (const name of ["target", ...IDS] as const) {
+    const id = name === "target" ? target : fields[name];
+    if (typeof id !== "string" || !mayBeSecret(id)) continue;
+    const isOwn = name === "target" || name === "id";
+    if ((isOwn && isMade) || (await has(id, ofBudgets || !isOwn))) known.add(id);
+  }
+  return (text) => (known.has(text) ? withoutSecrets(text) : masked(text));
 }
 
-/** Returns a copy as plain JSON. The cast is safe: only texts and names are changed. */
-const withoutSecrets = <Noted extends object>(noted: Noted): Noted =>
-  parseJson(
-    JSON.stringify(noted, (_name, value: unknown) => {
-      if (typeof value === "string") return masked(value);
-      if (!isJsonObject(value)) return value;
-      return Object.fromEntries(Object.entries(value).map(([name, field]) => [masked(name), field]));
+/** Returns fields with masked texts. Values in metadata are what people write: only secrets with their prefix are masked. */
+const maskedFields = (fields: Fields, mask: (text: string) => string): Fields =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      if (typeof value === "string") return [name, mask(value)];
+      if (Array.isArray(value)) return [name, value.map((one: unknown) => (typeof one === "string" ? mask(one) : one))];
+      return [name, isJsonObject(value) ? maskedEntries(value) : value];
     }),
-  ) as Noted;
+  );
 
-/** Returns a text for people without the secrets of keys. */
-export const masked = (text: string): string => surelyMasked(text.replaceAll(LIKE_SECRET, "sk-…"));
+/** Returns entries of metadata with masked names, which are numbered where they would be the same. */
+function maskedEntries(entries: Fields): Fields {
+  const kept = new Map<string, unknown>();
+  for (const [name, value] of Object.entries(entries)) {
+    const short = masked(name);
+    let own = short;
+    for (let count = 2; kept.has(own); count++) own = `${short} (${count})`;
+    kept.set(own, typeof value === "string" ? withoutSecrets(value) : value);
+  }
+  return Object.fromEntries(kept);
+}
 
 /**
  * Reads the fields that edits name, as they are before an edit. Returns undefined for other changes, for what is no such field, and for a state

@@ -1,6 +1,7 @@
 /** The command line of `polygate`: parses it, finds its command, runs the command, and writes help or the error for a mistake. */
 
 import { parseArgs } from "node:util";
+import { masked } from "../model/masked.ts";
 import { moneyOf, writtenMoney } from "../model/money.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../model/refused-units.ts";
 import { manyLines, MAX_TIMER_MS, nearest, oneLine } from "../options.ts";
@@ -15,7 +16,6 @@ import { AUDIT_COMMANDS } from "./audit-commands.ts";
 import { BUDGET_COMMANDS } from "./budget-commands.ts";
 import { argument, ofOtherCurrency } from "./call-admin.ts";
 import { CALL_COMMANDS } from "./call-commands.ts";
-import { masked } from "./change-log.ts";
 import {
   type Command,
   CommandError,

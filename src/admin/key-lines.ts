@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import { given, isJsonObject, parseJson } from "../model/json.ts";
+import { masked } from "../model/masked.ts";
 import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import {
@@ -14,7 +15,7 @@ import {
   revokedKey,
 } from "../stores/durable.ts";
 import { hashOfSecret, knownKey, knownSecret, modelsOf, noSuchBudget } from "../stores/ledger.ts";
-import { changedFields, fieldsOf, masked } from "./change-log.ts";
+import { changedFields, fieldsOf } from "./change-log.ts";
 import { timeIn } from "./columns.ts";
 import { type KeyAdmin, newApiKey, type NewKeyTold, withoutNulls } from "./key-admin.ts";
 import { type KeyState, stateOf } from "./key-state.ts";
@@ -254,7 +255,7 @@ export async function importLines(
   ): void => {
     failed.push({ line, isKnown });
     const takenBack = made?.apiKey === undefined ? given({ id }) : { id: made.id, apiKey: null };
-    print(JSON.stringify({ line, ...takenBack, error: error.message, code: codeOf(error) }));
+    print(JSON.stringify({ line, ...takenBack, ...told(error) }));
   };
   for (let at = 0; at < lines.length; at += AT_ONCE) {
     const steps = await stepsOf(lines.slice(at, at + AT_ONCE), into);

@@ -1,5 +1,6 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
+import { assertNoSecret } from "../model/masked.ts";
 import { MOST_UNITS } from "../model/money.ts";
 import { assertOptions, type Check, quoted, type Shapes } from "../options.ts";
 import type { TightestBudget } from "../ports/quota-store.ts";
@@ -181,6 +182,7 @@ export function assertBudgetChanges(changes: BudgetChanges): void {
  */
 export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
   const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
+  assertNoSecret("budget", { id, name });
   assertInteger("amount", amount, 0);
   if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
     throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
@@ -260,6 +262,7 @@ export class Budget {
    * `MOST_UNITS`.
    */
   update({ name = this.terms.name, amount = this.terms.amount }: BudgetChanges): void {
+    if (name !== this.terms.name) assertNoSecret("budget", { id: this.terms.id, name });
     if (amount !== this.terms.amount) {
       this.window.shift(amount - this.terms.amount);
       this.terms.amount = amount;

@@ -3565,6 +3565,27 @@ describe("polygate budgets", () => {
     ).toMatchObject({ granted: 301_000_000 });
   });
 
+  it("makes nothing whose id or name looks like a secret, and does not print the secret", async () => {
+    const bare = "Zk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwX";
+    await json("create", "--id", "named", "--granted", "5");
+    for (const [args, file = ""] of [
+      [["keys", "create", "--id", `sk-${bare}`]],
+      [["keys", "create", "--name", bare]],
+      [["keys", "update", "named", "--name", `sk-${bare}`]],
+      [["keys", "update", "named", "--metadata", `${bare}=1`]],
+      [["budgets", "create", `sk-${bare}`, "--amount", "5"]],
+      [["budgets", "create", "named", "--name", bare, "--amount", "5"]],
+      [["keys", "import"], JSON.stringify({ id: `sk-${bare}` })],
+      [["keys", "import"], JSON.stringify({ name: bare })],
+      [["keys", "import", "--update"], JSON.stringify({ id: "named", metadata: { [bare]: "1" } })],
+    ] as const) {
+      const { code, stdout, stderr } = await polygate([...args, "--store", store], {}, file);
+      expect([args, code, stdout]).toEqual([args, expect.any(Number), ""]);
+      expect([args, stderr]).toEqual([args, expect.stringContaining(" cannot look like the secret of a key.")]);
+      expect([args, stderr]).not.toEqual([args, expect.stringContaining(bare)]);
+    }
+  });
+
   it("masks a secret that is taken for an id, and says how to remove it", async () => {
     const { apiKey } = await json("create", "--id", "leaked", "--granted", "5");
     const secret = String(apiKey);

@@ -2322,8 +2322,12 @@ describe("the log of changes", () => {
     expect(JSON.stringify(body)).not.toContain(apiKey.slice(3));
     expect(body).toMatchObject({
       data: [
-        { changes: { name: "new" }, former: { name: "of sk-…" } },
-        { changes: { name: "of sk-…" }, former: { name: "team" } },
+        { changes: { name: "new" }, former: { name: "team" } },
+        {
+          changes: { name: "of sk-…" },
+          state: "refused",
+          reason: "A key's name cannot look like the secret of a key.",
+        },
         { target: "sk-…", state: "refused", reason: message },
         {},
       ],
@@ -2366,9 +2370,58 @@ describe("the log of changes", () => {
         ["PUT", "/keys/team/budget", { budget: pasted }],
       ] as const)
         expect(JSON.stringify((await ask(method, path, body)).body)).not.toContain(bare);
-      await ask("PATCH", "/keys/team", { name: `of ${pasted}`, metadata: { [pasted.slice(0, 64)]: pasted } });
+      const name = pasted.slice(0, 64);
+      for (const changes of [
+        { name: `of ${pasted}` },
+        { metadata: { [name]: "1" } },
+        { metadata: { [`${name.slice(0, 60)}.one`]: "1" } },
+      ])
+        expect(JSON.stringify((await ask("PATCH", "/keys/team", changes)).body)).not.toContain(bare);
     }
+    await ask("PATCH", "/keys/team", { metadata: { plan: `of sk-${bare}-old` } });
     expect(JSON.stringify((await ask("GET", "/audit?limit=1000")).body)).not.toContain(bare);
+  });
+
+  it("tells two names of metadata apart that may be secrets", async () => {
+    const [one, other] = ["Zk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwX", "Qk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwY"];
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team" });
+    await ask("PATCH", "/keys/team", { metadata: { [one]: "1", [other]: "2" } });
+    expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({
+      data: [{ state: "refused", changes: { metadata: { "sk-…": "1", "sk-… (2)": "2" } } }],
+    });
+  });
+
+  it("keeps long ids, models and values of metadata, though they are as random as a secret", async () => {
+    const [of, above] = [
+      "Team7Blue4Prod2EastWestCoreMain8Test5Node3aB9",
+      "Team7Blue4Prod2EastWestCoreMain8Test5Node3aB8",
+    ];
+    const ask = asking();
+    await ask("POST", "/budgets", { id: above, amount: 5 });
+    await ask("POST", "/budgets", { id: of, name: of, amount: 5, parent: above });
+    await ask("POST", "/keys", { id: "team", budget: of, metadata: { owner: of } });
+    await ask("PUT", "/keys/team/budget", { budget: above });
+    await ask("POST", `/budgets/${of}/lower`, { units: 9 });
+    expect((await ask("GET", "/audit")).body).toMatchObject({
+      data: [
+        { target: of, state: "refused" },
+        { target: "team", changes: { budget: above }, former: { budget: of } },
+        { target: "team", changes: { budget: of, metadata: { owner: of } } },
+        { target: of, changes: { id: of, name: of, parent: above } },
+        { target: above, changes: { id: above } },
+      ],
+    });
+  });
+
+  it.each([
+    ["POST", "/keys"],
+    ["POST", "/budgets"],
+  ])("refuses an id of %s %s that has a secret", async (method, path) => {
+    for (const id of [`sk-${"a".repeat(43)}`, "sk-Zk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwX-old"]) {
+      const { status, body } = await asking()(method, path, { id, amount: 5 });
+      expect([status, body.error?.message]).toEqual([400, "id: cannot look like the secret of a key."]);
+    }
   });
 
   it("keeps ids and names that a login gives, though they are as long and random as a secret", async () => {

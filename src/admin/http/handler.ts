@@ -11,6 +11,7 @@ import { readText } from "../../http/body.ts";
 import { fetched, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { DEFAULT_LIMITS } from "../../limits.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
+import { masked } from "../../model/masked.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
 import {
   A_GATEWAY,
@@ -37,7 +38,7 @@ import type { BudgetDirectory, KeyDirectory } from "../../stores/durable.ts";
 import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
-import { masked, withLog } from "../change-log.ts";
+import { withLog } from "../change-log.ts";
 import { assertKeyDirectory } from "../key-admin.ts";
 import { codeOf, codeOfStatus } from "../refusal-codes.ts";
 import { hasTag, isTag } from "./edit.ts";

@@ -1,6 +1,7 @@
 /** An operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
 
 import * as v from "valibot";
+import { hasSecret, LIKE_SECRET, mayBeSecret } from "../../model/masked.ts";
 import { currencyCode, moneyOf, unitsInWords } from "../../model/money.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
@@ -13,7 +14,6 @@ import { type BudgetDirectory, type KeyDirectory, type KeyReport, MOST_LISTED } 
 import { NO_SUCH_BUDGET, NO_SUCH_KEY, unknownIdIn } from "../../stores/ledger.ts";
 import { notedCurrency } from "../../stores/noted-currency.ts";
 import { type CallAdmin, ofOtherCurrency } from "../call-admin.ts";
-import { masked } from "../change-log.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
 import {
@@ -146,14 +146,11 @@ export const UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger()
 /** Units that are added or taken. With 0, nothing would change. */
 export const SOME_UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 export const ID: v.GenericSchema<string> = v.pipe(v.string(), v.minLength(1));
-/**
- * Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. The log of changes
- * masks all that looks like a secret: it could not tell the changes of two such keys apart.
- */
+/** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
 export const NEW_ID: v.GenericSchema<string> = v.pipe(
   ID,
   v.regex(/^(?!\.{1,2}$)/, "cannot be . or .., which no address can hold"),
-  v.check((id) => !/(?:\b|_)sk-[\w-]{43}(?![\w-])/.test(id), "cannot look like the secret of a key"),
+  v.check((id) => !hasSecret(id), LIKE_SECRET),
 );
 
 /** Words the error for fields that people expect in a body: what to do instead. */
@@ -391,7 +388,7 @@ export async function withIdsMeant({ keys, store }: Desk, message: string, lane:
     [NO_SUCH_BUDGET, async (page) => (await store.listBudgets?.(page)) ?? []],
   ] as const satisfies readonly (readonly [string, ListNamed])[]) {
     const text = unknownIdIn(message, beginning);
-    if (text !== undefined && masked(text) !== text) return `${message} ${A_SECRET}`;
+    if (text !== undefined && mayBeSecret(text)) return `${message} ${A_SECRET}`;
     const ids = text === undefined ? [] : await lane.run(() => idsMeant(text, list, MOST_COMPARED)).catch(() => []);
     if (ids.length > 0) return `${message} Did you mean ${ids.map(oneLine).join(" or ")}?`;
   }
@@ -423,7 +420,7 @@ export async function assertKnown(
     // An empty text stands for calls without any.
     if (!id || (await has(id))) continue;
     if (((await desk.calls?.usage({ [name]: id }))?.total.calls ?? 0) > 0) continue;
-    const isSecret = masked(id) !== id;
+    const isSecret = mayBeSecret(id);
     const ids = isSecret ? [] : await idsLike(id, list, MOST_COMPARED);
     const hint = isSecret ? ` ${A_SECRET}` : ids.length > 0 ? ` Did you mean ${idsInWords(ids)}?` : "";
     throw refused(404, `No ${noun} has the id ${id}.${hint}`);

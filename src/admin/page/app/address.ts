@@ -4,6 +4,7 @@
  */
 
 import { type Signal, signal } from "@preact/signals";
+import { mayBeSecret } from "../../../model/masked.ts";
 import { read, Refusal } from "./api.ts";
 
 /** The choices of a part by their names in its address, most of which the API has, too. An undefined choice is left out. */
@@ -17,16 +18,13 @@ export function addressOf(part: string, choices: Choices = {}): string {
   return `${location.pathname}?${String(query).replaceAll("%2C", ",")}`;
 }
 
-/** A secret, which people take for the id of its key. */
-const SECRET = /sk-[\w-]{43}/;
-
 /**
- * Writes the choices of a part into the address, unless the user has gone to another part meanwhile. Leaves out secrets: histories and logs keep
- * addresses.
+ * Writes the choices of a part into the address, unless the user has gone to another part meanwhile. Leaves out all that may be a secret, which
+ * people take for the id of its key: histories and logs keep addresses.
  */
 export function noteChoices(part: string, choices: Choices): void {
   const asked = new URLSearchParams(location.search);
-  const noted = Object.fromEntries(Object.entries(choices).filter(([, value = ""]) => !SECRET.test(value)));
+  const noted = Object.fromEntries(Object.entries(choices).filter(([, value = ""]) => !mayBeSecret(value)));
   if ((asked.get("part") ?? "keys") === part) history.replaceState(null, "", addressOf(part, noted));
   here.value = location.pathname + location.search;
 }
