@@ -2,6 +2,7 @@
 
 import { given } from "../model/json.ts";
 import { unitsInWords } from "../model/money.ts";
+import { visible } from "../model/visible.ts";
 import { oneLine } from "../options.ts";
 import type { AuditPage, AuditRecord } from "../ports/audit-log.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -51,9 +52,9 @@ export const AUDIT_COMMANDS: Readonly<Record<string, Command>> = {
 function changesText(changes: readonly AuditRecord[], currency: string | undefined, width: number): string {
   const rows = changes.map(({ at, user, action, target, state }) => ({
     "AT (UTC)": timeIn("UTC", at),
-    USER: oneLine(user),
+    USER: visible(user),
     CHANGE: actionInWords(action),
-    OF: oneLine(target ?? "-"),
+    OF: visible(target ?? "-"),
     OUTCOME: state ?? "unknown",
   }));
   const { text } = fittedTable(rows, width, [], ["AT (UTC)", "CHANGE", "OUTCOME"]);

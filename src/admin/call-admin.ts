@@ -3,6 +3,7 @@
 import { lackedModel, LACKS_MODEL, WRONG_SETTING } from "../errors.ts";
 import { given } from "../model/json.ts";
 import { amountOf, currencyCode, mixedInWords, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
+import { withEscapes } from "../model/visible.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
 import type { UpstreamAttempt, UpstreamErrors } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
@@ -572,9 +573,17 @@ function mistakeReasons(message: string): readonly string[] {
   ];
 }
 
-/** Returns a word for a command line, in quotes if it needs some. */
-export const argument = (word: string): string =>
-  /^[\w.:@/-]+$/.test(word) ? word : `'${oneLine(word).replaceAll("'", "'\\''")}'`;
+/** Returns a word for a command line, in quotes if it needs some. Shells read the escapes of `$'…'`, for characters that nobody sees. */
+export function argument(word: string): string {
+  if (/^[\w.:@/-]+$/.test(word)) return word;
+  if (withEscapes(word) === word) return `'${word.replaceAll("'", "'\\''")}'`;
+  return `$'${withEscapes(word.replaceAll(/['\\]/g, "\\$&"), inShell)}'`;
+}
+
+function inShell(char: string): string {
+  const hex = (char.codePointAt(0) ?? 0).toString(16);
+  return hex.length > 4 ? `\\U${hex.padStart(8, "0")}` : `\\u${hex.padStart(4, "0")}`;
+}
 
 /** A limit of a call as it is now: of a budget, or of its key's own quota where no budget is named. */
 export interface LimitNow extends Pick<BudgetReport, "available" | "gap"> {

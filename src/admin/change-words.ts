@@ -3,6 +3,7 @@
 import { isJsonObject, type JsonObject } from "../model/json.ts";
 import { currencyCode } from "../model/money.ts";
 import { limitIn, limitInWords } from "../model/refused-units.ts";
+import { visible, withEscapes } from "../model/visible.ts";
 import type { AuditEntry } from "../ports/audit-log.ts";
 
 /** The action of a user in words, by the name of the operation. */
@@ -56,7 +57,7 @@ const text: Write = (value) => (value === null ? "none" : typeof value === "stri
 const UNCLEAR = /[,;="]|\s{2}|^\s|\s$|\b(?:from|to|removed|as before)\b|^(?:none|every model|)$/;
 
 /** Returns a text as it is, or in quotes if it could be taken for something else. */
-const clear = (text: string): string => (UNCLEAR.test(text) ? JSON.stringify(text) : text);
+const clear = (text: string): string => (UNCLEAR.test(text) ? withEscapes(JSON.stringify(text)) : visible(text));
 const yesOr =
   (yes: string, no: string): Write =>
   (value) =>
@@ -114,9 +115,10 @@ export function fieldsInWords(
       : writer;
   const words = Object.entries(changes).flatMap(([name, value]) => {
     if (name === "id") return [];
-    const [word, write] = FIELDS.get(name) ?? [name, text];
+    const [word, write] = FIELDS.get(name) ?? [clear(name), text];
     if (name === "metadata" && isJsonObject(value)) return `${word}: ${entriesInWords(value, former[name])}`;
-    const inWords = (one: unknown, by: Writer = writerOf(changes)): string => write(one, by) ?? JSON.stringify(one);
+    const inWords = (one: unknown, by: Writer = writerOf(changes)): string =>
+      write(one, by) ?? withEscapes(JSON.stringify(one));
     const formerInWords = (one: unknown): string => inWords(one, writerOf({ ...changes, ...former }));
     if (name === "units" && Object.hasOwn(former, "granted"))
       return [`${word}: ${inWords(value)}`, `Granted before: ${formerInWords(former["granted"])}`];
@@ -132,7 +134,7 @@ export function fieldsInWords(
 /** Returns the reason of a refusal, with its amount as people write it. The log has it in units. */
 export function reasonInWords(reason: string, { amount }: Writer): string {
   const limit = limitIn(reason);
-  return limit ? limitInWords(limit, amount) : reason;
+  return withEscapes(limit ? limitInWords(limit, amount) : reason);
 }
 
 /** Returns the entries of a key's metadata in words. An entry that was not there has no former text. */
@@ -152,4 +154,4 @@ function entriesInWords(entries: JsonObject, former: unknown): string {
 const isSame = (before: string, after: string): boolean => before === after && !after.includes("…");
 
 const wordOf = (entry: unknown): string | undefined =>
-  typeof entry === "string" ? clear(entry) : entry === null ? undefined : JSON.stringify(entry);
+  typeof entry === "string" ? clear(entry) : entry === null ? undefined : withEscapes(JSON.stringify(entry));

@@ -177,7 +177,7 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
       [
         "AT (UTC)             USER                CHANGE    OF    OUTCOME",
         "DAY AND SECOND       bob@example.com     Edit key  desk  done",
-        String.raw`  Name: from Desk to \u001b[31m\u000ared`,
+        String.raw`  Name: from Desk to "\u001b[31m\nred"`,
         "DAY AND SECOND       ann (command line)  New key   desk  done",
         "  Quota: unlimited",
         "  Name: Desk",
@@ -204,6 +204,23 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     expect(await count(`--target desk --after ${after}`)).toBe(2);
     expect((await run("audit --target desk --limit 1 --json")).stderr).toBe(first.stderr);
     expect((await run("audit --user nobody")).stdout).toBe("No change matches. A user and an id match as a whole.\n");
+  });
+
+  it("shows characters that people do not see, or take for others", async () => {
+    const own = await store.open();
+    const run = running(own);
+    const env = { POLYGATE_USER: "\u0430nn" };
+    await run('keys create --id "t\u0435am\u00a0x" --name "a\u200bb"', "", { env });
+    expect((await run("audit")).stdout.replaceAll(/^\d{4}-\S+ \S+ +/gm, "")).toBe(
+      [
+        "AT (UTC)             USER                       CHANGE   OF                  OUTCOME",
+        String.raw`"\u0430nn (command line)"  New key  "t\u0435am\u00a0x"  done`,
+        "  Quota: unlimited",
+        String.raw`  Name: "a\u200bb"`,
+        "",
+      ].join("\n"),
+    );
+    await own.remove();
   });
 
   it("names the user by the variable, by the system, or not at all", async () => {

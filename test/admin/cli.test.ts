@@ -1142,6 +1142,17 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     expect(notes[1]).toBe(notes[0]);
   });
 
+  it("writes an id of the next page for a shell", async () => {
+    const { run } = await fresh("shell");
+    await run(["-x; reboot", "it's\u200b"].map((id) => JSON.stringify({ id })).join("\n"), "import");
+    const where = ["--store", `sqlite:${join(folder, "shell.db")}`];
+    for (const [limit, after] of [
+      ["1", "--after='-x; reboot'"],
+      ["2", String.raw`--after $'it\'s\u200b'`],
+    ] as const)
+      expect((await polygate(["keys", "list", "--limit", limit, ...where])).stderr).toContain(` add ${after}, or `);
+  });
+
   it("says when the older secrets of a rotated key end", async () => {
     const { run } = await fresh("rotate");
     await run("", "create", "--id", "team");

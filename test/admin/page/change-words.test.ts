@@ -56,6 +56,10 @@ it.each<[string, unknown, string]>([
   ["name", "Ann            Quota", 'Name: "Ann            Quota"'],
   ["models", ["gpt-5, claude", "every model"], 'Models: "gpt-5, claude", "every model"'],
   ["models", ["…", "small"], "Models: …, small"],
+  ["name", "Ann\u00a0\u200bMay", String.raw`Name: "Ann\u00a0\u200bMay"`],
+  ["budget", "t\u0435am", String.raw`Budget: "t\u0435am"`],
+  ["metadata", { own: "a\tb" }, String.raw`Metadata: own="a\tb"`],
+  ["constructor", { a: "\u202e" }, String.raw`constructor: {"a":"\u202e"}`],
   [
     "metadata",
     { "a=b": "c", d: "blue, tier from free to gold" },

@@ -1,6 +1,7 @@
 /** The view of the log of changes, and the view of the gateway's health. */
 
 import { signal } from "@preact/signals";
+import { visible } from "../../../model/visible.ts";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamErrors, UpstreamStatus } from "../../../ports/observer.ts";
@@ -75,9 +76,9 @@ const again = (): Promise<void> => list();
 
 const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} isRecord />` },
-  { name: "User", cell: ({ user }) => html`<span class="long"><${Breakable} text=${user} /></span>` },
+  { name: "User", cell: ({ user }) => html`<span class="long"><${Breakable} text=${visible(user)} /></span>` },
   { name: "Change", cell: ({ action }) => html`<span class="action">${actionInWords(action)}</span>` },
-  { name: "Of", cell: ({ target }) => html`<span class="long">${target ?? "–"}</span>` },
+  { name: "Of", cell: ({ target }) => html`<span class="long">${visible(target ?? "–")}</span>` },
   {
     name: "Fields",
     isWide: true,
