@@ -58,9 +58,3 @@ export const mayBeSecret = (text: string): boolean => masked(text) !== text;
 
 /** The end of an error about an id or a name. */
 export const LIKE_SECRET = "cannot look like the secret of a key";
-
-/** Throws a RangeError for an id or a name that looks like a secret. A name may be as random as its id, which may come from a login. */
-export function assertNoSecret(owner: "key" | "budget", { id = "", name = id }: { id?: string; name?: string }): void {
-  if (hasSecret(id)) throw new RangeError(`A ${owner}'s id ${LIKE_SECRET}.`);
-  if (name !== id && mayBeSecret(name)) throw new RangeError(`A ${owner}'s name ${LIKE_SECRET}.`);
-}

@@ -1,10 +1,9 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
-import { assertNoSecret } from "../model/masked.ts";
 import { MOST_UNITS } from "../model/money.ts";
 import { assertOptions, type Check, quoted, type Shapes } from "../options.ts";
 import type { TightestBudget } from "../ports/quota-store.ts";
-import { assertInteger, Books } from "./ledger.ts";
+import { assertInteger, assertNoSecret, Books } from "./ledger.ts";
 
 /** A budget, as a host declares it. */
 export interface BudgetOptions {

@@ -2,7 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { assertNoSecret, LIKE_SECRET, mayBeSecret } from "../model/masked.ts";
+import { hasSecret, LIKE_SECRET, mayBeSecret } from "../model/masked.ts";
 import { MOST_UNITS } from "../model/money.ts";
 import { RefusedChange, RefusedUnits } from "../model/refused-units.ts";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
@@ -458,6 +458,12 @@ export function assertExpiry(expiresAt: number): void {
 
 const MOST_METADATA = 16;
 const LONGEST_METADATA = 512;
+
+/** Throws a RangeError for an id or a name that looks like a secret. A name may be as random as its id, which may come from a login. */
+export function assertNoSecret(owner: "key" | "budget", { id = "", name = id }: { id?: string; name?: string }): void {
+  if (hasSecret(id)) throw new RangeError(`A ${owner}'s id ${LIKE_SECRET}.`);
+  if (name !== id && mayBeSecret(name)) throw new RangeError(`A ${owner}'s name ${LIKE_SECRET}.`);
+}
 
 /** @param before The entries of the key so far. An earlier version took other names. */
 function assertMetadata(metadata: Readonly<Record<string, unknown>>, before: ApiKey["metadata"] = {}): void {
