@@ -471,26 +471,31 @@ class MemoryStore implements MemoryQuotaStore {
     },
     report: async (keyId) => {
       const account = this.#ledger.advance().accounts.get(keyId);
-      return account && this.#keyReport(account);
+      return account && this.#keyReports([account])[0];
     },
     list: async (page) => {
       const { after, limit } = pageOf(page);
       const { accounts } = this.#ledger.advance();
       const ids = Array.from(accounts.keys()).filter((id) => id > after);
-      return ids
-        .toSorted()
-        .slice(0, limit)
-        .flatMap((id) => accounts.get(id) ?? [])
-        .map((account) => this.#keyReport(account));
+      return this.#keyReports(
+        ids
+          .toSorted()
+          .slice(0, limit)
+          .flatMap((id) => accounts.get(id) ?? []),
+      );
     },
   };
 
-  #keyReport({ key, unlimited, revokedAt, ...books }: Account): KeyReport {
-    const texts = Object.fromEntries(BOOKS.map((book) => [book, String(books[book])])) as Record<Book, string>;
-    let secrets = 0;
-    for (const secret of this.#ledger.secrets.values())
-      if (secret.keyId === key.id && this.#ledger.isValid(secret)) secrets++;
-    return keyReportOf(key, texts, { unlimited, secrets, revoked: revokedAt !== undefined });
+  #keyReports(accounts: readonly Account[]): readonly KeyReport[] {
+    const counts = new Map(accounts.map(({ key }) => [key.id, 0]));
+    for (const secret of this.#ledger.secrets.values()) {
+      const count = counts.get(secret.keyId);
+      if (count !== undefined && this.#ledger.isValid(secret)) counts.set(secret.keyId, count + 1);
+    }
+    return accounts.map(({ key, unlimited, revokedAt, ...books }) => {
+      const texts = Object.fromEntries(BOOKS.map((book) => [book, String(books[book])])) as Record<Book, string>;
+      return keyReportOf(key, texts, { unlimited, secrets: counts.get(key.id) ?? 0, revoked: revokedAt !== undefined });
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 /** Api keys are made, changed, rotated, revoked, granted and reported over every store. */
 
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
 import { isLimitedWithout } from "../../src/admin/much.ts";
 import {
@@ -95,6 +95,21 @@ it("a key of an earlier version with a name of metadata that looks like a secret
   const changed = changedDurableKeyOf(key, { name: bare, paused: true, metadata: { [bare]: "1", plan: "gold" } });
   expect(changed).toMatchObject({ name: bare, paused: true, metadata: { [bare]: "1", plan: "gold" } });
   expect(changedDurableKeyOf(key, { metadata: { [bare]: null } })).not.toHaveProperty("metadata");
+});
+
+it("a page of keys in memory looks once at all secrets", async () => {
+  const { keys } = memoryQuotaStore();
+  for (let at = 0; at < 50; at++) {
+    await keys.add({ id: `key-${at}`, apiKey: [`sk-${at}`, `sk-more-${at}`] });
+    await keys.addSecret(`key-${at}`, `sk-past-${at}`, 1);
+  }
+  const looks = vi.spyOn(Map.prototype, "values");
+  const page = await keys.list();
+  const count = looks.mock.contexts.filter((map) => (map as Map<unknown, unknown>).size === 150).length;
+  looks.mockRestore();
+  expect(count).toBe(1);
+  expect(new Set(page.map(({ secrets }) => secrets))).toEqual(new Set([2]));
+  expect(page.length).toBe(50);
 });
 
 describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
