@@ -68,10 +68,13 @@ export function memoryAuditLog(options: MemoryAuditOptions = {}): AuditLog {
         head.at >= since &&
         head.at < until &&
         TEXTS.every((name) => page[name] === undefined || page[name] === head[name]) &&
-        (!hasCurrency || (head.user.endsWith("(command line)") && fields.includes('"currency":"')));
+        (!hasCurrency || (mayBeMade(head) && isOfCommand(head) && fields.includes('"currency":"')));
       return newest.slice(from).filter(matches).slice(0, limit).map(recordOf);
     },
   };
 }
+
+const mayBeMade = ({ state = "done" }: AuditRecord): boolean => state === "done";
+const isOfCommand = ({ user }: AuditRecord): boolean => user.endsWith("(command line)");
 
 const TEXTS = ["user", "action", "target"] as const;

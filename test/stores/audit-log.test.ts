@@ -105,6 +105,15 @@ describe.each(LOGS)("the log of changes in $name", ({ name, open }) => {
     await Promise.all(Array.from({ length: 1_000 }, (_, at) => note(`of-${at}`, "ann", { granted: 5 })));
     await own.log.end("1", { state: "done" });
     expect(await notedCurrency(own.log)).toBe("EUR");
+    // Refused lines of an import change nothing.
+    const refuse = async (id: string, state: "refused" | "failed") => {
+      await note(id, "ann (command line)", { granted: 5, currency: "USD" });
+      await own.log.end(id, { state });
+    };
+    await Promise.all(
+      Array.from({ length: 1_001 }, (_, at) => refuse(`refused-${at}`, at % 2 === 0 ? "refused" : "failed")),
+    );
+    expect(await notedCurrency(own.log)).toBe("EUR");
     await own.remove();
   });
 

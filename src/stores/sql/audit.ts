@@ -68,7 +68,8 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
         query = query
           .where("seq", ">", sql<number>`${last} - ${MOST_LOOKED_AT}`)
           .where("user_name", "like", "%(command line)")
-          .where("changes", "like", '%"currency":"%');
+          .where("changes", "like", '%"currency":"%')
+          .where(({ eb, or }) => or([eb("state", "is", null), eb("state", "=", "done")]));
       }
       if (before !== undefined) {
         const older = db.selectFrom("audit").select("seq").where("id", "=", storable(before));
