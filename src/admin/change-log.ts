@@ -4,6 +4,7 @@ import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
 import { masked, mayBeSecret, withoutSecrets } from "../model/masked.ts";
 import { type AuditEntry, type AuditLog, type AuditOutcome, shortened } from "../ports/audit-log.ts";
 import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
+import type { BudgetReport } from "../stores/budgets.ts";
 import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { isRevokedAlready } from "./key-state.ts";
@@ -34,6 +35,9 @@ export interface Change extends Pick<AuditEntry, "user" | "action"> {
   readonly isSeen?: (state: object) => boolean;
 }
 
+/** Makes a change; with a condition, only while the key or the budget meets it, in one step. */
+export type Make<Made> = (condition?: (state: object) => boolean) => Promise<Made>;
+
 /** Reads the end of a change. */
 interface Ends<Made> {
   /** Returns the id of what was made. */
@@ -57,7 +61,7 @@ const [MOST_TARGET, MOST_REASON] = [200, 1_000];
 export async function withLog<Made>(
   log: ChangeLog,
   { user, action, target, fields: { apiKey: _secret, ...fields } = {}, former: known, isSeen }: Change,
-  make: () => Promise<Made>,
+  make: Make<Made>,
   { idOf, endOf }: Ends<Made>,
 ): Promise<Made> {
   const { audit, store, clock, onFailure } = log;
@@ -68,6 +72,8 @@ export async function withLog<Made>(
   const changes = isSeen && before ? changedFields(fields, before) : fields;
   // The store looks once more whether somebody has changed what the user has seen.
   if (before && Object.keys(changes).length === 0) return make();
+  const same = !isSeen && before && (await madeWhileSame(action, fields, before, make));
+  if (same) return same.made;
   const former = { ...(before && namedIn(changes, before)), ...known };
   const mask = await maskOf(log, { action, target, fields });
   await audit.begin({
@@ -98,6 +104,29 @@ export async function withLog<Made>(
     const { reason } = outcome ?? {};
     if (outcome)
       await end({ ...outcome, ...(reason !== undefined && { reason: beginning(masked(reason), MOST_REASON) }) });
+    throw error;
+  }
+}
+
+/**
+ * Makes an edit that changes nothing, while it still changes nothing. Returns undefined for any other edit, and for an edit that would undo a
+ * change which somebody has made just now.
+ */
+async function madeWhileSame<Made>(
+  action: string,
+  fields: Fields,
+  before: Fields,
+  make: Make<Made>,
+): Promise<{ readonly made: Made } | undefined> {
+  const stateOf = STATES.get(action);
+  const isSame = (state: Fields): boolean => Object.keys(changedFields(fields, state)).length === 0;
+  if (!stateOf || !isSame(before)) return undefined;
+  let isStale = false;
+  try {
+    // The cast is safe: the store tells the state that the action edits.
+    return { made: await make((state) => !(isStale = !isSame(stateOf(state as KeyReport & BudgetReport)))) };
+  } catch (error) {
+    if (isStale) return undefined;
     throw error;
   }
 }
@@ -179,14 +208,26 @@ async function keyBefore(store: Store, id: string, isSeen: Seen): Promise<Fields
 
 /** Returns the fields of a key that an edit can name. */
 export function fieldsOf(key: KeyReport): Fields {
-  const { name, expiresAt, paused = false, metadata = {}, budget = null, granted } = key;
+  const { name, expiresAt, paused = false, metadata = {}, budget = null, unlimited } = key;
+  // The store tells a condition no quota.
+  const { granted = unlimited ? null : undefined } = key;
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
 
 async function budgetBefore(store: Store, id: string, isSeen: Seen): Promise<Fields | undefined> {
   const budget = await store.budgetReport?.(id);
-  return budget && isSeen(budget) ? { name: budget.name, amount: budget.amount, granted: budget.granted } : undefined;
+  return budget && isSeen(budget) ? fieldsOfBudget(budget) : undefined;
 }
+
+const fieldsOfBudget = ({ name, amount, granted }: BudgetReport): Fields => ({ name, amount, granted });
+
+type StateOf = (state: KeyReport & BudgetReport) => Fields;
+
+/** The edits that the store can make on a condition, and the fields of the state that it tells. */
+const STATES: ReadonlyMap<string, StateOf> = new Map<string, StateOf>([
+  ["keys.update", fieldsOf],
+  ["budgets.update", fieldsOfBudget],
+]);
 
 /** Another revocation changes no field, and nothing else. */
 async function revokedBefore(store: Store, id: string): Promise<Fields | undefined> {

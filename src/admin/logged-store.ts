@@ -4,7 +4,7 @@ import { systemClock } from "../ports/clock.ts";
 import type { BudgetChanges, BudgetOptions } from "../stores/budgets.ts";
 import type { DurableKeyOptions, DurableQuotaStore } from "../stores/durable.ts";
 import type { KeyChanges } from "../stores/ledger.ts";
-import { type Change, withLog } from "./change-log.ts";
+import { type Change, type Make, withLog } from "./change-log.ts";
 import type { Action } from "./change-words.ts";
 import type { KeyAdmin, NewKeyOptions, NewSecret, Rotation } from "./key-admin.ts";
 import type { OpenedStore } from "./open-store.ts";
@@ -77,7 +77,7 @@ export function loggedStore(
       hasFailed = true;
     },
   };
-  const make = (change: LoggedChange, work: () => Promise<unknown>): Promise<unknown> =>
+  const make = (change: LoggedChange, work: Make<unknown>): Promise<unknown> =>
     withLog(log, { user: `${by.user} (command line)`, ...withCurrency(change, by) }, work, {
       idOf: (made) => (typeof made === "string" ? made : (Object(made) as { readonly id?: string }).id),
       endOf: (error) => (error instanceof RangeError ? { state: "refused", reason: error.message } : undefined),
@@ -101,7 +101,7 @@ function withCurrency(
 function watched<Port extends object>(
   port: Port,
   verbs: object,
-  make: (change: LoggedChange, work: () => Promise<unknown>) => Promise<unknown>,
+  make: (change: LoggedChange, work: Make<unknown>) => Promise<unknown>,
 ): Port {
   return new Proxy(port, {
     get(target, name) {
@@ -111,7 +111,19 @@ function watched<Port extends object>(
       if (!Object.hasOwn(verbs, name)) return run;
       // The cast is safe: the tables have functions.
       const describe = Reflect.get(verbs, name) as (...args: unknown[]) => LoggedChange;
-      return (...args: unknown[]) => make(describe(...args), () => run(...args));
+      return (...args: unknown[]) =>
+        make(describe(...args), (condition) => run(...(condition ? onCondition(args, condition) : args)));
     },
   });
 }
+
+/** Returns the arguments of `update` or `updateBudget` with one more condition. */
+const onCondition = (
+  [id, changes, isExpected = () => true]: readonly unknown[],
+  condition: (state: object) => boolean,
+): unknown[] => [
+  id,
+  changes,
+  // The cast is safe: both verbs take such a condition.
+  (state: object) => condition(state) && (isExpected as typeof condition)(state),
+];

@@ -206,6 +206,22 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     expect((await run("audit --user nobody")).stdout).toBe("No change matches. A user and an id match as a whole.\n");
   });
 
+  it("has no edit that changes nothing", async () => {
+    const own = await store.open();
+    const run = running(own);
+    await run("keys create --id team --name Team --metadata plan=gold");
+    await run("budgets create all --amount 5");
+    const log = await logOf(run);
+    for (const words of [
+      "keys update team --name Team --models * --metadata plan=gold",
+      "keys resume team",
+      "budgets update all --name all --amount 5",
+    ])
+      expect([words, (await run(words)).code]).toEqual([words, 0]);
+    expect(await logOf(run)).toEqual(log);
+    await own.remove();
+  });
+
   it("shows characters that people do not see, or take for others", async () => {
     const own = await store.open();
     const run = running(own);

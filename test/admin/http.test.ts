@@ -2503,9 +2503,13 @@ describe("the log of changes", () => {
     };
     const ask = asking({ audit: { ...audit, begin } });
     await stores.ports.quotas.add({ id: "team", name: "Team" });
-    for (const headers of [{}, { "if-match": "*" }]) {
-      expect((await ask("PATCH", "/keys/team", { name: "Team" }, headers)).body).toMatchObject({ name: "Team" });
-      expect((await audit.list({ limit: 1 }))[0]).toMatchObject({ changes: { name: "Team" } });
+    for (const [paused, headers] of [
+      [true, {}],
+      [false, { "if-match": "*" }],
+    ] as const) {
+      const edit = { name: "Team", paused };
+      expect((await ask("PATCH", "/keys/team", edit, headers)).body).toMatchObject({ name: "Team" });
+      expect((await audit.list({ limit: 1 }))[0]).toMatchObject({ changes: edit });
     }
   });
 
@@ -2591,6 +2595,51 @@ describe("the log of changes", () => {
     // Other changes are noted as they are asked for.
     await ask("PUT", "/keys/team/budget", { budget: null });
     expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: { budget: null } }] });
+  });
+
+  it.each(["memory", "SQL"])(
+    "of a store in %s has no edit that changes nothing, also without If-Match",
+    async (where) => {
+      const quotas = where === "SQL" ? stores.ports.quotas : memoryQuotaStore().keys;
+      const audit = memoryAuditLog();
+      const admin = adminHandler(quotas, { authorize, audit });
+      const ask = async (method: string, path: string, body: object): Promise<number> => {
+        const headers = { "x-user": "ann", "content-type": "application/json" };
+        const request = new Request(`http://host${path}`, { method, headers, body: JSON.stringify(body) });
+        return (await admin.fetch(request)).status;
+      };
+      await ask("POST", "/keys", { id: "team", name: "Team", models: ["a", "b"], metadata: { plan: "gold" } });
+      const edits: [string, object][] = [
+        ["/keys/team", { name: "Team", models: ["b", "a"], metadata: { plan: "gold", none: null }, granted: null }],
+        ["/keys/team", { paused: false, expiresAt: 0 }],
+      ];
+      if (where === "SQL") {
+        await ask("POST", "/budgets", { id: "all", amount: 5 });
+        edits.push(["/budgets/all", { amount: 5 }], ["/budgets/all", { name: "all", amount: 5 }]);
+      }
+      const before = await audit.list({ limit: 100 });
+      for (const [path, edit] of edits) expect([edit, await ask("PATCH", path, edit)]).toEqual([edit, 200]);
+      expect(await audit.list({ limit: 100 })).toEqual(before);
+    },
+  );
+
+  it.each<[string, string, object, string]>([
+    ["a key", "/keys/team", { name: "Mallory" }, "update"],
+    ["a budget", "/budgets/all", { name: "Mallory" }, "updateBudget"],
+  ])("has an edit of %s that undoes what somebody has changed meanwhile", async (_what, path, edit, verb) => {
+    const { quotas } = stores.ports;
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", name: "Mallory" });
+    await ask("POST", "/budgets", { id: "all", name: "Mallory", amount: 5 });
+    // The cast is safe: the spy calls the verb with its own arguments.
+    const spied = quotas as unknown as Record<string, (...args: readonly unknown[]) => Promise<unknown>>;
+    const run = spied[verb]?.bind(quotas);
+    vi.spyOn(spied, verb).mockImplementationOnce(async (...args) => {
+      await run?.(args[0], { name: "Ann" });
+      return run?.(...args);
+    });
+    expect(await ask("PATCH", path, edit)).toMatchObject({ status: 200, body: edit });
+    expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: edit, state: "done" }] });
   });
 
   it("comes first: a change that cannot be noted is not made", async () => {

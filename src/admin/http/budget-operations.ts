@@ -170,9 +170,10 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     confirmed: true,
     answer: BUDGET,
     tagged: true,
-    async run(desk, { id, body, isConfirmed, ifMatch }) {
+    async run(desk, asked) {
+      const { id, body, isConfirmed } = asked;
       const { amount } = body;
-      const expected = expects(ifMatch, tagOfBudget);
+      const expected = expects(asked, tagOfBudget);
       const before = await desk.store.budgetReport?.(id);
       if (!before) throw noSuchBudget(id);
       expected.assert(before, `The budget ${id}`);

@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { changedMeanwhile } from "../../stores/ledger.ts";
-import type { Told } from "./operation.ts";
+import type { Asked, Told } from "./operation.ts";
 import { refused } from "./refusal.ts";
 
 export const tagOf = (fields: unknown): string =>
@@ -24,9 +24,9 @@ export const isTag = (ifMatch: string | undefined): ifMatch is string => ifMatch
 /** True when an `If-Match` has the tag of a state. */
 export const hasTag = (ifMatch: string, tag: string): boolean => tagsIn(ifMatch).includes(tag);
 
-/** Holds a change to the state that its user has seen. */
-export function expects<Seen>(
-  ifMatch: string | undefined,
+/** Holds a change to the state that its user has seen, and to its condition. */
+export function expects<Seen extends object>(
+  { ifMatch, condition = () => true }: Pick<Asked, "ifMatch" | "condition">,
   tagOfSeen: (seen: Seen) => string,
 ): {
   readonly holds: (seen: Seen) => boolean;
@@ -36,7 +36,7 @@ export function expects<Seen>(
 } {
   let isStale = false;
   const holds = (seen: Seen): boolean => {
-    isStale = isTag(ifMatch) && !hasTag(ifMatch, tagOfSeen(seen));
+    isStale = (isTag(ifMatch) && !hasTag(ifMatch, tagOfSeen(seen))) || !condition(seen);
     return !isStale;
   };
   return {

@@ -10,7 +10,7 @@ import { type Answer, jsonAnswer, toResponse } from "../../http/answer.ts";
 import { readText } from "../../http/body.ts";
 import { fetched, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { DEFAULT_LIMITS } from "../../limits.ts";
-import { isJsonObject, parseJson } from "../../model/json.ts";
+import { given, isJsonObject, parseJson } from "../../model/json.ts";
 import { masked } from "../../model/masked.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
 import {
@@ -446,7 +446,7 @@ class Admin {
         // The cast is safe: the log reads the state that the operation edits.
         ...(isTag(ifMatch) && { isSeen: (state) => hasTag(ifMatch, operation.tagOf?.(state as never) ?? "") }),
       },
-      () => this.#told(operation, asked, request),
+      (condition) => this.#told(operation, { ...asked, ...given({ condition }) }, request),
       {
         idOf: ({ made }) => made,
         endOf(error) {

@@ -184,9 +184,10 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     confirmed: true,
     answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
-    async run(desk, { id, body, isConfirmed, ifMatch }) {
+    async run(desk, asked) {
+      const { id, body, isConfirmed } = asked;
       const { keys, store, clock, gateway } = desk;
-      const expected = expects(ifMatch, tagOfKey);
+      const expected = expects(asked, tagOfKey);
       const before = await store.report(id);
       // An editor may send all fields of a key that has expired already.
       if (body.expiresAt !== undefined && body.expiresAt !== before?.expiresAt) assertAhead(body.expiresAt, clock);

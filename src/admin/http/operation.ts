@@ -69,6 +69,8 @@ export interface Asked<Body = unknown, Query = unknown> {
   readonly query: Query;
   /** The `If-Match` of the request: the tag of the resource that the user has seen. */
   readonly ifMatch: string | undefined;
+  /** The state that the edit is held to, of an edit that would change nothing. */
+  readonly condition?: (state: object) => boolean;
   /** True when the client has confirmed a change that may be a mistake, with the header `confirm: true`. */
   readonly isConfirmed: boolean;
   /** The media types that the client prefers, as it has written them. */
