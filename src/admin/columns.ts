@@ -171,20 +171,38 @@ export function* csvPartsOf<Row>(
   if (spreadsheet && note !== undefined) yield lineOf(columns.map((_, at) => (at === 0 ? cellOf(note) : "")));
 }
 
-/** Writes rows as JSON in parts, behind the other fields of their object. */
-export function* jsonPartsOf(others: object, rows: readonly object[]): Generator<string, void> {
-  yield JSON.stringify({ ...others, rows: [] }).slice(0, -"]}".length);
-  for (let from = 0; from < rows.length; from += ROWS_OF_PART)
-    yield `${from > 0 ? "," : ""}${JSON.stringify(rows.slice(from, from + ROWS_OF_PART)).slice(1, -1)}`;
-  yield "]}";
+/** The characters of a part of JSON, which may have few rows. */
+const CHARS_OF_PART = 256 * 1024;
+
+/** Writes an object as JSON in parts, of which each has some rows of its lists. */
+export function* jsonPartsOf(body: object): Generator<string, void> {
+  let [part, rows] = ["{", 0];
+  const fields = Object.entries(body).filter(([, value]) => value !== undefined);
+  for (const [index, [name, value]] of fields.entries()) {
+    part += `${index > 0 ? "," : ""}${JSON.stringify(name)}:`;
+    if (!Array.isArray(value)) {
+      part += JSON.stringify(value);
+      continue;
+    }
+    part += "[";
+    for (const [at, row] of value.entries()) {
+      part += `${at > 0 ? "," : ""}${JSON.stringify(row)}`;
+      rows++;
+      if (part.length < CHARS_OF_PART && rows % ROWS_OF_PART !== 0) continue;
+      yield part;
+      part = "";
+    }
+    part += "]";
+  }
+  yield `${part}}`;
 }
 
 /** Joins the parts of CSV or JSON, and lets other work run between them. */
 export async function inTurns(parts: Iterable<string>): Promise<string> {
   let text = "";
   for (const part of parts) {
+    if (text !== "") await nextIteration();
     text += part;
-    await nextIteration();
   }
   return text;
 }

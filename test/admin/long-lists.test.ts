@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { asTold } from "../../src/admin/answers.ts";
-import { adminHandler, type AdminHandlerOptions } from "../../src/admin/http/index.ts";
+import { adminHandler, type AdminHandlerOptions, memoryAuditLog } from "../../src/admin/http/index.ts";
 import { callAdmin, keyAdmin } from "../../src/admin/index.ts";
 import { everyPage } from "../../src/admin/lists.ts";
 import { idsLike } from "../../src/admin/names.ts";
@@ -61,6 +61,23 @@ describe("a report of many rows", () => {
       expect(text.match(/\bm\d+\b/g)).toEqual(rows.map(({ model }) => model));
     },
   );
+});
+
+it("a list of long rows lets other work run while it is written, and while its client reads it", async () => {
+  const changes = { name: "x".repeat(16_000) };
+  const records = Array.from({ length: 500 }, (_, at) => {
+    return { id: `${at}`, at, user: "ann", action: "keys.update", changes };
+  });
+  let readAt = 0;
+  const list = async () => {
+    readAt = turns;
+    return records;
+  };
+  const answer = await asking(stores.ports.quotas, { audit: { ...memoryAuditLog(), list } })("/audit?limit=1000");
+  expect(turns - readAt).toBeGreaterThanOrEqual(20);
+  const answeredAt = turns;
+  expect(await answer.json()).toEqual({ data: records, next: null });
+  expect(turns - answeredAt).toBeGreaterThanOrEqual(3);
 });
 
 describe.each(["format=csv", "spreadsheet=excel"])("a CSV file of many rows, %s", (form) => {

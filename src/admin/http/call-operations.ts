@@ -26,7 +26,7 @@ import {
   reasonsOf,
   usageCsvParts,
 } from "../call-admin.ts";
-import { inTurns, jsonPartsOf } from "../columns.ts";
+import { inTurns } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import {
   assertKnown,
@@ -181,10 +181,7 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       const report = inCurrency(recorded, currency);
       if (report.total.calls === 0) await assertKnown(desk, query);
       const isLast = report.rows.length < limit || asked.by === undefined;
-      if (!isCsv) {
-        const { rows, ...others } = report;
-        return { json: await inTurns(jsonPartsOf({ ...others, next: isLast ? null : offset + limit }, rows)) };
-      }
+      if (!isCsv) return { body: { ...report, next: isLast ? null : offset + limit } };
       if (!isLast && asked.limit === undefined)
         throw refused(400, `The report has ${MOST_ROWS} rows or more. Choose fewer days, or a limit and an offset.`);
       const { since, until } = report;

@@ -39,6 +39,7 @@ import { memoryAuditLog } from "../../stores/memory-audit.ts";
 import { memoryReplayStore } from "../../stores/memory-replays.ts";
 import { callAdmin } from "../call-admin.ts";
 import { withLog } from "../change-log.ts";
+import { inTurns, jsonPartsOf } from "../columns.ts";
 import { assertKeyDirectory } from "../key-admin.ts";
 import { codeOf, codeOfStatus } from "../refusal-codes.ts";
 import { hasTag, isTag } from "./edit.ts";
@@ -373,7 +374,7 @@ class Admin {
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv && csvHeaders(told.csv)), ...(told.tag && { etag: told.tag }) },
-        body: told.csv?.text ?? told.json ?? JSON.stringify(told.body),
+        body: told.csv?.text ?? (await inTurns(jsonPartsOf(told.body ?? {}))),
       };
     };
     const key = req.headers.get("idempotency-key");

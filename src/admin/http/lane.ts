@@ -1,7 +1,7 @@
 /** Lets a few works run at once, and few large answers wait for their readers, so that one user takes neither all memory nor the store. */
 
 import { isHighSurrogate } from "../../model/json.ts";
-import { type Clock, nextIteration, within } from "../../ports/clock.ts";
+import { type Clock, EventLoopYielder, nextIteration, within } from "../../ports/clock.ts";
 import { tooMany } from "./refusal.ts";
 
 export interface LaneOptions {
@@ -84,6 +84,7 @@ export class Unread {
     this.#chars += length;
     let [at, rest] = [0, text];
     let end: () => void;
+    const slices = new EventLoopYielder();
     return new ReadableStream({
       start: (controller) => {
         const breakOff = (): void => {
@@ -99,7 +100,10 @@ export class Unread {
           request.signal.removeEventListener("abort", breakOff);
         };
       },
-      pull(controller) {
+      async pull(controller) {
+        if (slices.isDue(PIECE_CHARS)) await slices.pause();
+        // The answer may be broken off meanwhile.
+        if (rest === "") return;
         const piece = rest.slice(at, at + PIECE_CHARS);
         // A character of two halves is not cut.
         const size = piece.length - (isHighSurrogate(piece.charCodeAt(PIECE_CHARS - 1)) ? 1 : 0);

@@ -79,9 +79,7 @@ export interface Asked<Body = unknown, Query = unknown> {
 
 /** An answer before it is written. */
 export interface Told {
-  readonly body?: unknown;
-  /** The answer as JSON text, in place of a body that is too large to be written at once. */
-  readonly json?: string;
+  readonly body?: object;
   /** The answer as a CSV file, in place of a body. */
   readonly csv?: { readonly text: string; readonly fileName: string; readonly note?: string };
   /** The tag of the resource, for the next `If-Match`. */
