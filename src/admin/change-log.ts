@@ -209,8 +209,8 @@ async function keyBefore(store: Store, id: string, isSeen: Seen): Promise<Fields
 /** Returns the fields of a key that an edit can name. */
 export function fieldsOf(key: KeyReport): Fields {
   const { name, expiresAt, paused = false, metadata = {}, budget = null, unlimited } = key;
-  // The store tells a condition no quota.
-  const { granted = unlimited ? null : undefined } = key;
+  // The key of a condition has no quota in it. The cast says so.
+  const { granted = unlimited ? null : undefined } = key as Partial<KeyReport>;
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
 

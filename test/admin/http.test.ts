@@ -2052,6 +2052,26 @@ describe("a user who reads much", () => {
     expect(hints).toHaveLength(10);
   });
 
+  it("has lists answered while hints for unknown ids wait", async () => {
+    const { quotas } = stores.ports;
+    const { promise: hanging, resolve: end } = Promise.withResolvers<void>();
+    const list = quotas.list.bind(quotas);
+    let looks = 0;
+    vi.spyOn(quotas, "list").mockImplementation(async (page) => {
+      if (page?.limit === 1_000) looks++;
+      if (page?.limit === 1_000) await hanging;
+      return list(page);
+    });
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team" });
+    const unknown = Array.from({ length: 9 }, () => ask("GET", "/keys/tema"));
+    await vi.waitFor(() => expect(looks).toBe(1));
+    expect((await ask("GET", "/keys?limit=5")).body).toMatchObject({ data: [{ id: "team" }] });
+    end();
+    for (const { status, body } of await Promise.all(unknown))
+      expect([status, body.error?.message]).toEqual([404, expect.stringContaining("Did you mean team?")]);
+  });
+
   it("has no further page read for him once he has gone", async () => {
     const { quotas } = stores.ports;
     const gone = new AbortController();

@@ -368,8 +368,9 @@ class Admin {
     };
     const request = watched(this.#desk, action === undefined ? req.signal : undefined);
     const work = async (): Promise<Kept> => {
+      const lane = operation.asCsv ? this.#reports : this.#reads;
       const told = await (action === undefined
-        ? (operation.asCsv ? this.#reports : this.#reads).run(() => this.#told(operation, asked, request))
+        ? this.#told(operation, asked, request, (run) => lane.run(run))
         : this.#noted(operation, action, asked, request));
       return {
         status: operation.status ?? 200,
@@ -403,12 +404,22 @@ class Admin {
     );
   }
 
-  /** Does the work, and gives the errors of the stores their status. */
-  async #told(operation: Operation, asked: Asked, request: WatchedRequest): Promise<Told> {
+  /**
+   * Does the work, and gives the errors of the stores their status. A refusal leaves the lane of the work before it waits for a hint, which others
+   * may keep waiting.
+   */
+  async #told(
+    operation: Operation,
+    asked: Asked,
+    request: WatchedRequest,
+    inLane: (run: () => Promise<Told>) => Promise<Told> = (run) => run(),
+  ): Promise<Told> {
     const { desk } = request;
     try {
-      request.assertAwaited();
-      return await operation.run(desk, asked as Asked<never, never>);
+      return await inLane(async () => {
+        request.assertAwaited();
+        return operation.run(desk, asked as Asked<never, never>);
+      });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       const ofCode = error instanceof RefusedChange ? STATUSES[error.code] : 400;
