@@ -370,12 +370,12 @@ class Admin {
     const work = async (): Promise<Kept> => {
       const lane = operation.asCsv ? this.#reports : this.#reads;
       const told = await (action === undefined
-        ? this.#told(operation, asked, request, (run) => lane.run(run))
+        ? this.#told(operation, asked, request, (run) => lane.run(async () => inJson(await run())))
         : this.#noted(operation, action, asked, request));
       return {
         status: operation.status ?? 200,
         headers: { ...(told.csv && csvHeaders(told.csv)), ...(told.tag && { etag: told.tag }) },
-        body: told.csv?.text ?? (await inTurns(jsonPartsOf(told.body ?? {}))),
+        body: told.csv?.text ?? told.json ?? JSON.stringify(told.body),
       };
     };
     const key = req.headers.get("idempotency-key");
@@ -577,6 +577,10 @@ class Admin {
     );
   }
 }
+
+/** Writes an answer to a read, which may be large. The lane of the read bounds how many are in memory at once. */
+const inJson = async (told: Told): Promise<Told> =>
+  told.body ? { ...told, json: await inTurns(jsonPartsOf(told.body)) } : told;
 
 const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
 

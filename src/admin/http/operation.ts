@@ -80,6 +80,8 @@ export interface Asked<Body = unknown, Query = unknown> {
 /** An answer before it is written. */
 export interface Told {
   readonly body?: object;
+  /** The body as JSON text. */
+  readonly json?: string;
   /** The answer as a CSV file, in place of a body. */
   readonly csv?: { readonly text: string; readonly fileName: string; readonly note?: string };
   /** The tag of the resource, for the next `If-Match`. */
