@@ -16,7 +16,7 @@ export type ServedGateway = Omit<GatewayOptions, "quotas"> & Partial<Pick<Gatewa
 export interface ServerAdminOptions extends AdminPageOptions {
   /** The host's own login, as in `adminHandler`: returns the user, or undefined for a stranger. */
   readonly authorize: AdminHandlerOptions["authorize"];
-  /** The path of the admin. Default: `/admin`. */
+  /** The path of the admin, with no route of the server below it. Default: `/admin`. */
   readonly path?: string;
   /** Is told of each failure of the admin, as in `adminHandler`. Default: prints it. */
   readonly onFailure?: AdminHandlerOptions["onFailure"];

@@ -185,6 +185,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
       "metrics: no model has a name, so all share the label _OTHER. Give each model a row with its exact name in priceTable, or a route.",
     );
   const answer = toNodeHandler(gateway, { prefix });
+  if (admin) assertFree(pathOf(admin), prefix, gateway);
   const answerAdmin = admin && adminOf(admin, gateway, stores, isSql);
   let isLeaving = false;
   const server = createServer({ shouldUpgradeCallback: wantsWebSocket }, (req, res) => {
@@ -220,6 +221,19 @@ function printAdminFailure(error: unknown): void {
 }
 
 const pathOf = ({ path = "/admin" }: ServerAdminOptions): string => path;
+
+/** Throws for a path of the admin with a route that the server answers in the admin's place. */
+function assertFree(path: string, prefix: string, { endpoints }: Gateway): void {
+  const [root = "", gateway = ""] = [path, prefix].map((one) => one.replace(/\/+$/, ""));
+  // An admin at the root, or at the path of the gateway, has no routes like those of the server.
+  const ofGateway = root.startsWith(`${gateway}/`) ? endpoints.map((one) => `${gateway}${one.path}`) : [];
+  const routes = root === "" ? [] : ["/healthz", "/readyz", ...ofGateway];
+  const taken = routes.find((route) => `${route}/`.startsWith(`${root}/`));
+  if (taken !== undefined)
+    throw new TypeError(
+      `admin.path: ${path} has the route ${taken} of the server in it. Choose another path, such as /admin.`,
+    );
+}
 
 function adminOf(admin: ServerAdminOptions, gateway: Gateway, stores: OpenedStores, isSql: boolean): NodeHandler {
   const { authorize, path: _path, onFailure, ...page } = admin;

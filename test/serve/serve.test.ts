@@ -613,6 +613,19 @@ const WRONG: readonly [name: string, text: string, line: RegExp][] = [
     `${DEFINE}({ gateway: () => demoModel() });`,
     /^wrong\.ts: gateway must return the options of createGateway, such as \{ backend \}, not a backend\.$/m,
   ],
+  ...[
+    ["/healthz", "/healthz"],
+    ["/readyz/", "/readyz"],
+    ["/ai/v1", "/ai/v1/"],
+    ["/ai/v1/models", "/ai/v1/models"],
+  ].map(([path, route]): (typeof WRONG)[number] => [
+    `has its admin at ${path}`,
+    `${DEFINE}({ gateway: () => ({ backend: demoModel() }), prefix: "/ai/", admin: { path: "${path}", authorize() {} } });`,
+    new RegExp(
+      `^wrong\\.ts: admin\\.path: ${path} has the route ${route}.* of the server in it\\. Choose another path, such as /admin\\.$`,
+      "m",
+    ),
+  ]),
   [
     "returns nothing",
     `${DEFINE}({ gateway: () => {} });`,
