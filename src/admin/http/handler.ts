@@ -370,7 +370,7 @@ class Admin {
     const work = async (): Promise<Kept> => {
       const lane = operation.asCsv ? this.#reports : this.#reads;
       const told = await (action === undefined
-        ? this.#told(operation, asked, request, (run) => lane.run(async () => inJson(await run())))
+        ? this.#told(operation, asked, request, lane)
         : this.#noted(operation, action, asked, request));
       return {
         status: operation.status ?? 200,
@@ -407,25 +407,26 @@ class Admin {
   /**
    * Does the work, and gives the errors of the stores their status. A refusal leaves the lane of the work before it waits for a hint, which others
    * may keep waiting.
+   *
+   * @param lane That of a read. A change waits for no other work.
    */
-  async #told(
-    operation: Operation,
-    asked: Asked,
-    request: WatchedRequest,
-    inLane: (run: () => Promise<Told>) => Promise<Told> = (run) => run(),
-  ): Promise<Told> {
+  async #told(operation: Operation, asked: Asked, request: WatchedRequest, lane?: Lane): Promise<Told> {
     const { desk } = request;
-    try {
-      return await inLane(async () => {
+    const work = async (): Promise<Told | { readonly status: number; readonly error: RangeError }> => {
+      let told: Told;
+      try {
         request.assertAwaited();
-        return operation.run(desk, asked as Asked<never, never>);
-      });
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      const ofCode = error instanceof RefusedChange ? STATUSES[error.code] : 400;
-      const status = (await this.#isMissing(operation, asked)) ? 404 : ofCode;
-      throw await this.#refusal(status, error, desk);
-    }
+        told = await operation.run(desk, asked as Asked<never, never>);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        const ofCode = error instanceof RefusedChange ? STATUSES[error.code] : 400;
+        return { status: (await this.#isMissing(operation, asked)) ? 404 : ofCode, error };
+      }
+      return lane ? inJson(told) : told;
+    };
+    const end = await (lane ? lane.run(work) : work());
+    if ("error" in end) throw await this.#refusal(end.status, end.error, desk);
+    return end;
   }
 
   async #refusal(status: number, error: RangeError, desk: Desk): Promise<AdminRefusal> {
