@@ -18,7 +18,7 @@ const LEAST_CHANGES = 12;
 
 /** True for a word with a part as random as a secret. Of a thousand secrets, one is taken for a word of people. */
 function isRandom(word: string): boolean {
-  if (!/[a-z][A-Z]/.test(word) || !/\d/.test(word)) return false;
+  if (word.length < LENGTH || !/[a-z][A-Z]/.test(word) || !/\d/.test(word)) return false;
   let changes = 0;
   for (let at = 1; at < word.length; at++) {
     if (at >= LENGTH && isChange(word, at - LENGTH + 1)) changes--;
@@ -45,7 +45,10 @@ const replaced = (text: string, isSecret: (word: string) => boolean): string =>
 
 /** Returns a text without secrets. Keeps random words without the prefix. */
 export const withoutSecrets = (text: string): string =>
-  replaced(text, (word) => /(?<![a-z])sk-/i.test(word) && isRandom(word));
+  replaced(text, (word) => {
+    const at = word.search(/sk-/i);
+    return at >= 0 && isRandom(word.slice(at + "sk-".length));
+  });
 
 /** Returns a text without secrets and random words. */
 export const masked = (text: string): string => replaced(text, isRandom);
