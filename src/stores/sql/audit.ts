@@ -69,7 +69,7 @@ export function sqlAuditLog(options: SqlStoreOptions): AuditLog {
           .where("seq", ">", sql<number>`${last} - ${MOST_LOOKED_AT}`)
           .where("user_name", "like", "%(command line)")
           .where("changes", "like", '%"currency":"%')
-          .where(({ eb, or }) => or([eb("state", "is", null), eb("state", "=", "done")]));
+          .where((of) => of.or([of("state", "is", null), of("state", "=", "done")]));
       }
       if (before !== undefined) {
         const older = db.selectFrom("audit").select("seq").where("id", "=", storable(before));
