@@ -86,6 +86,9 @@ export function textOfBase64(text: string): string | undefined {
   }
 }
 
+/** Decodes base64 in the standard alphabet as UTF-8 text. Bytes that are not UTF-8 become U+FFFD. */
+export const readableTextOf = (text: string): string => new TextDecoder().decode(fromBase64(text));
+
 /** A file in base64. Only the bytes that are read are decoded. */
 export class Base64File {
   /** The size of the file, in bytes. */

@@ -4,6 +4,7 @@ import { CallIds, isBlank, sealed } from "../../formats/messages/request.message
 import type { ConvertedField, ConvertedFields } from "../../formats/shared/conversions.ts";
 import { fenced, ToolIds, withResultsFirst } from "../../formats/shared/tools.ts";
 import { toBase64 } from "../../media/base64.ts";
+import { isTextType } from "../../media/media-type.ts";
 import type {
   CacheHint,
   ChatMessage,
@@ -90,8 +91,6 @@ const formatIn = (formats: Readonly<Record<string, string>>, mediaType: string):
   const type = mediaType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
   return Object.hasOwn(formats, type) ? formats[type] : undefined;
 };
-
-const isText = (mediaType: string): boolean => /^(?:text\/|application\/json\b)/i.test(mediaType);
 
 /** Tells whether Bedrock accepts the id of a tool call. */
 const isToolId = (id: string): boolean => /^[\w-]{1,64}$/.test(id);
@@ -363,7 +362,7 @@ function fileOf(source: Exclude<DocumentPart["source"], { type: "parts" }>): Doc
   if (source.type !== "base64") return undefined;
   const format = formatIn(DOCUMENTS, source.mediaType);
   if (format) return { format, bytes: source.data, isApproximated: false };
-  return isText(source.mediaType) ? { format: "txt", bytes: source.data, isApproximated: true } : undefined;
+  return isTextType(source.mediaType) ? { format: "txt", bytes: source.data, isApproximated: true } : undefined;
 }
 
 /** Adds the name of a document as a text: Bedrock refuses a message with a document and without a text. */

@@ -18,7 +18,7 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
+import { audioFormat, decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, withResultsFirst } from "../shared/tools.ts";
@@ -403,12 +403,6 @@ export class MessagesEncoder {
     if (!isShortId(id)) this.#fields.add("messages.tool-call.id");
     return this.#ids.of(id);
   }
-}
-
-/** Returns the wire name of an audio type, which is the usual file extension: `mp3`, `wav`. */
-function audioFormat(mediaType: string): string {
-  const [, name = ""] = /^audio\/(?:x-|vnd\.)?([^;]+)/.exec(mediaType.toLowerCase()) ?? [];
-  return { mpeg: "mp3", wave: "wav" }[name] ?? name;
 }
 
 /** Returns a single text as a string, because some servers cannot read a list of parts. */

@@ -1,5 +1,6 @@
 /** Conversions between the generate-content format and the others. */
 
+import { isTextType } from "../../media/media-type.ts";
 import type { AnswerEvent } from "../../model/chat-event.ts";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -138,7 +139,8 @@ function checkMedia(part: MediaPart, fields: ConvertedFields): void {
 
 function checkDocument(part: DocumentPart, fields: ConvertedFields): void {
   const { source } = part;
-  if (source.type === "text" || source.type === "parts") {
+  if (source.type === "base64" && isTextType(source.mediaType)) fields.add("messages.document.text");
+  else if (source.type === "text" || source.type === "parts") {
     fields.add("messages.document.text");
     if (source.type === "parts")
       for (const inner of source.parts) if (inner.type === "media") checkMedia(inner, fields);

@@ -1,6 +1,7 @@
 /** Converts the conversation of a request (spec 2.8) in both directions. */
 
-import { inStandardAlphabet, textOfBase64 } from "../../media/base64.ts";
+import { inStandardAlphabet, readableTextOf, textOfBase64 } from "../../media/base64.ts";
+import { isTextType, registeredType } from "../../media/media-type.ts";
 import type {
   ChatMessage,
   CodePart,
@@ -223,7 +224,11 @@ export function decodeMedium({ inlineData, fileData }: RequestMedium): MediaPart
   const { mimeType, data } = inlineData;
   if (isPlainText(mimeType)) return { type: "document", source: { type: "text", text: textOfBase64(data) ?? "" } };
   // The official Python client writes base64url.
-  return mediumOf(inlineKind(mimeType), { type: "base64", mediaType: mimeType, data: inStandardAlphabet(data) });
+  return mediumOf(inlineKind(mimeType), {
+    type: "base64",
+    mediaType: registeredType(mimeType),
+    data: inStandardAlphabet(data),
+  });
 }
 
 const mediumOf = (kind: MediaKind = "image", source: MediaSource): MediaPart | DocumentPart =>
@@ -250,6 +255,7 @@ type WireDocument = RequestMedium & Pick<RequestPart, "text">;
 function encodeDocument(part: DocumentPart): WireDocument[] {
   const { source } = part;
   if (source.type === "text") return [{ text: source.text }];
+  if (source.type === "base64" && isTextType(source.mediaType)) return [{ text: readableTextOf(source.data) }];
   if (source.type !== "parts") return isSayable(part) ? [encodeSource(source, "document")] : [];
   return source.parts.flatMap((inner): WireDocument[] => {
     if (inner.type === "text") return [{ text: inner.text }];

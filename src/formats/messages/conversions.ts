@@ -1,5 +1,6 @@
 /** Conversions between the messages format and the others. */
 
+import { isTextType } from "../../media/media-type.ts";
 import type { AnswerEvent } from "../../model/chat-event.ts";
 import type {
   ChatMessage,
@@ -173,7 +174,7 @@ function checkPart(part: Part, fields: ConvertedFields): void {
 }
 
 function checkMedia(part: MediaPart | DocumentPart, fields: ConvertedFields): void {
-  if (part.type === "document" && part.source.type === "base64" && part.source.mediaType !== "application/pdf")
+  if (part.type === "document" && part.source.type === "base64" && isTextType(part.source.mediaType))
     fields.add("messages.document.text");
   if (isSayable(part)) return;
   const kind = part.type === "media" && part.kind !== "image" ? (`media.${part.kind}` as const) : part.type;

@@ -1,6 +1,7 @@
 /** Converts the conversation of a messages request (spec 2.6) to neutral turns and back, with the seals in it. */
 
-import { fromBase64 } from "../../media/base64.ts";
+import { readableTextOf } from "../../media/base64.ts";
+import { isTextType } from "../../media/media-type.ts";
 import type {
   CacheHint,
   ChatMessage,
@@ -276,7 +277,6 @@ const encodeToolResult = (
 });
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
-const TEXT_TYPE = /^(?:text\/|application\/json\b)/;
 
 /** Tells whether the format has a block for a medium or a document. */
 export function isSayable(part: MediaPart | DocumentPart): boolean {
@@ -284,7 +284,7 @@ export function isSayable(part: MediaPart | DocumentPart): boolean {
     return part.kind === "image" && (part.source.type !== "base64" || IMAGE_TYPES.has(part.source.mediaType));
   const { source } = part;
   if (source.type === "parts") return source.parts.every((inner) => inner.type === "text" || isSayable(inner));
-  return source.type !== "base64" || source.mediaType === "application/pdf" || TEXT_TYPE.test(source.mediaType);
+  return source.type !== "base64" || source.mediaType === "application/pdf" || isTextType(source.mediaType);
 }
 
 const encodeMedia = (part: MediaPart): ImageBlock => ({
@@ -361,8 +361,8 @@ function encodeDocumentSource(source: DocumentPart["source"]): DocumentBlock["so
     return { type: "content", content };
   }
   // The format accepts text documents only as `text/plain`.
-  if (source.type === "base64" && TEXT_TYPE.test(source.mediaType))
-    return { type: "text", media_type: "text/plain", data: new TextDecoder().decode(fromBase64(source.data)) };
+  if (source.type === "base64" && isTextType(source.mediaType))
+    return { type: "text", media_type: "text/plain", data: readableTextOf(source.data) };
   return encodeSource(source) as DocumentBlock["source"];
 }
 

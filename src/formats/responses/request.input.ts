@@ -16,7 +16,7 @@ import type {
 import { isJsonObject, type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
+import { audioFormat, decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import { type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
@@ -322,8 +322,7 @@ export class InputEncoder {
     if (kind === "video") return this.#drop("messages.media.video");
     if (kind === "audio") {
       if (source.type !== "base64") return this.#drop("messages.media.audio");
-      const format = source.mediaType.replace(/^audio\/(?:x-)?/, "").replace("mpeg", "mp3");
-      return [{ type: "input_audio", input_audio: { data: source.data, format } }];
+      return [{ type: "input_audio", input_audio: { data: source.data, format: audioFormat(source.mediaType) } }];
     }
     const chosen = { detail: detail ?? "auto" };
     if (source.type === "file") return [{ type: "input_image", file_id: source.id, ...chosen }];

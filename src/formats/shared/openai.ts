@@ -106,6 +106,12 @@ export const decodeSound = ({ data, format }: { readonly data: string; readonly 
   source: { type: "base64", mediaType: `audio/${format}`, data },
 });
 
+/** Returns the wire name of an audio type, which is the usual file extension: `mp3`, `wav`. */
+export function audioFormat(mediaType: string): string {
+  const [, name = ""] = /^audio\/(?:x-|vnd\.)?([^;]+)/.exec(mediaType.toLowerCase()) ?? [];
+  return { mpeg: "mp3", wave: "wav" }[name] ?? name;
+}
+
 /** The longest identifier of an end user that OpenAI accepts, in characters. */
 export const MAX_END_USER = 64;
 

@@ -7,6 +7,7 @@ import * as v from "valibot";
 import { invalidField } from "../../errors.ts";
 import { object, openWords, type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
+import { registeredType } from "../../media/media-type.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
 import type { EmbeddingTask } from "../../model/embedding.ts";
 import {
@@ -316,7 +317,8 @@ const MAX_HEAD = 200;
 /** Returns the media type and the base64 of a `data:` URL; undefined for any other text. Does not check the base64. */
 export function splitDataUrl(url: string): { readonly mediaType: string; readonly data: string } | undefined {
   const [head, mediaType] = DATA_URL.exec(url.slice(0, MAX_HEAD)) ?? [];
-  return head === undefined || mediaType === undefined ? undefined : { mediaType, data: url.slice(head.length) };
+  if (head === undefined || mediaType === undefined) return undefined;
+  return { mediaType: registeredType(mediaType), data: url.slice(head.length) };
 }
 
 /**

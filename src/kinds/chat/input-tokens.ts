@@ -5,6 +5,7 @@
 
 import { Base64File } from "../../media/base64.ts";
 import { pdfPages, pictureSize, recordingSeconds } from "../../media/extent.ts";
+import { isTextType } from "../../media/media-type.ts";
 import type { ImageSize } from "../../media/picture.ts";
 import type {
   ChatMessage,
@@ -169,8 +170,7 @@ const PAGE_BYTES = 32 * 1024;
  * requirements).
  */
 const UNREAD_PAGES = 100;
-/** Media types of documents that are plain text, and the bytes of such a document for one token. */
-const TEXT_TYPE = /^(?:text\/|application\/json)/i;
+/** The bytes of a document of plain text for one token. */
 const TEXT_BYTES = 3;
 
 function documentTokens({ source, title, context }: DocumentPart, estimate: Estimate): number {
@@ -180,7 +180,7 @@ function documentTokens({ source, title, context }: DocumentPart, estimate: Esti
   if (source.type === "parts") return around + sumOf(source.parts, estimate);
   const file = fileOf(source, estimate);
   if (!file) return around + UNREAD_PAGES * PAGE_TOKENS;
-  if (source.type === "base64" && TEXT_TYPE.test(source.mediaType)) return around + file.length / TEXT_BYTES;
+  if (source.type === "base64" && isTextType(source.mediaType)) return around + file.length / TEXT_BYTES;
   const pages = pdfPages(file) ?? Math.ceil(file.length / PAGE_BYTES);
   return around + Math.min(MAX_PAGES, Math.max(1, pages)) * PAGE_TOKENS;
 }
