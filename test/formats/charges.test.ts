@@ -28,6 +28,8 @@ interface Asked {
   /** The caller's format. Default: the upstream's. */
   readonly caller?: Name;
   readonly row?: Partial<ModelPrice>;
+  /** The price of the model that draws for the tool. Default: that of `row`. */
+  readonly drawing?: ModelPrice;
   /** True when the caller hangs up behind the last event. The upstream goes on. */
   readonly isCut?: boolean;
 }
@@ -35,7 +37,10 @@ interface Asked {
 const LAST = "the last words";
 
 /** Asks a gateway before an upstream. Returns the record of the call, with the caller's answer and the gateway's failures. */
-async function charged(format: RelayFormat & Name, { answer, body, caller = format, row, isCut = false }: Asked) {
+async function charged(
+  format: RelayFormat & Name,
+  { answer, body, caller = format, row, drawing, isCut = false }: Asked,
+) {
   const isStream = Array.isArray(answer);
   const done = Promise.withResolvers<CallRecord>();
   const failures: string[] = [];
@@ -47,7 +52,7 @@ async function charged(format: RelayFormat & Name, { answer, body, caller = form
     }),
     quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: unitsOfMoney(100) }]),
     responseStore: memoryResponseStore(),
-    ...priceTable({ "*": { input: 1, output: 1, ...row } }),
+    ...priceTable({ "*": { input: 1, output: 1, ...row }, ...(drawing && { "gpt-image-2": drawing }) }),
     onCall: (record) => done.resolve(record),
     onFailure: ({ error }) => failures.push(describeError(error.cause ?? error)),
   });
@@ -260,6 +265,60 @@ describe("the tools of Responses", () => {
     const { record, failures } = await charged("responses", { answer: responseOf([message("Noon.")], { usage }), row });
     expect(failures.join()).toContain("4000000000 runs of tools");
     expect([record.certainty, record.units < 100]).toEqual(["estimated", true]);
+  });
+});
+
+describe("pictures that the tool of Responses draws", () => {
+  const drawn = { type: "image_generation_call", id: "ig_1", status: "completed", result: "iVBORw0KGgo=" };
+  const image_gen = {
+    input_tokens: 50,
+    input_tokens_details: { text_tokens: 20, image_tokens: 30 },
+    output_tokens: 28_000,
+    output_tokens_details: { text_tokens: 0, image_tokens: 28_000 },
+    total_tokens: 28_050,
+  };
+  const tools = [{ type: "image_generation", model: "gpt-image-2" }];
+  const billed = responseOf([drawn], { tool_usage: { image_gen, web_search: { num_requests: 0 } }, tools });
+  const events = [created(), added({ ...drawn, result: null }, 0), itemDone(drawn, 0), completed(billed)];
+  const row = { toolUses: { image_generation: 0.04 } };
+
+  it.each<[string, Asked["answer"]]>([
+    ["whole", billed],
+    ["streamed", events],
+  ])("are charged by the tokens of the model that draws, in an answer that is %s", async (_name, answer) => {
+    const drawing = { input: 5, output: 30, imageInput: 8 };
+    const { record, failures } = await charged("responses", {
+      answer,
+      body: { tools, max_output_tokens: 200 },
+      row,
+      drawing,
+    });
+    const step = {
+      model: "gpt-image-2",
+      inputTokens: 50,
+      outputTokens: 28_000,
+      details: { input: [{ modality: "image", tokens: 30 }], output: [{ modality: "image", tokens: 28_000 }] },
+    };
+    expect([failures, record.certainty]).toEqual([[], "exact"]);
+    expect(record.usage).toMatchObject({ inputTokens: 1_050, outputTokens: 28_100, steps: [step] });
+    expect(record.usage?.serverToolUses ?? {}).toEqual({});
+    expect(record.units).toBe(1_000 + 100 + 20 * 5 + 30 * 8 + 28_000 * 30);
+  });
+
+  it("cost what the requested model's pictures cost where the answer names no other", async () => {
+    const answer = { ...billed, tools: [{ type: "image_generation" }] };
+    const { record } = await charged("responses", { answer, body: { tools }, row: { ...row, imageOutput: 30 } });
+    expect(record.units).toBe(1_000 + 100 + 50 + 28_000 * 30);
+  });
+
+  it.each<[string, object]>([
+    ["no tokens", { image_gen: { input_tokens: 0, output_tokens: 0 } }],
+    ["no bill", {}],
+    ["a bill that is none", { image_gen: { output_tokens: "many" } }],
+  ])("are charged by their number for %s", async (_name, tool_usage) => {
+    const { record } = await charged("responses", { answer: { ...billed, tool_usage }, body: { tools }, row });
+    expect(record.usage?.serverToolUses).toEqual({ image_generation: 1 });
+    expect(record.units).toBe(40_000 + 1_100);
   });
 });
 

@@ -340,6 +340,7 @@ export const RESPONSE: object = {
     server_tool_use: { web_fetch_requests: 1 },
     server_side_tool_usage_details: { x_search_calls: 1 },
   },
-  tool_usage: { web_search: { num_requests: 2 } },
+  tool_usage: { web_search: { num_requests: 2 }, image_gen: { input_tokens: 1, output_tokens: 9 } },
+  tools: [{ type: "image_generation", model: "model-b" }],
   service_tier: "flex",
 };

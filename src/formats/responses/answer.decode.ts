@@ -6,7 +6,7 @@ import type { ChatEvent, Citation } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import { lengthOf, TextPlaces } from "../../model/text-places.ts";
-import type { Usage } from "../../model/usage.ts";
+import { sumOfUsages, type Usage, type UsageStep } from "../../model/usage.ts";
 import { decodeUpstreamError, errorObject } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
 import { decodeLogprobs, decodeSource } from "../shared/openai.ts";
@@ -15,6 +15,7 @@ import { answeredTier, openAIDetails, ToolUses, toolUsesIn } from "../shared/usa
 import { FORMAT } from "./routes.ts";
 import { flatName } from "./schema.ts";
 import {
+  DrawnUsage,
   isKnownPart,
   isRead,
   LooseEvent,
@@ -323,12 +324,19 @@ export class ResponseDecoder extends NativeDecoder {
     this.#start(response);
     if (this.#finished) return;
     const { status, error, incomplete_details, output, usage, tool_usage } = response;
+    const drawn = drawnIn(response);
     if (status === "failed" || status === "cancelled") throw decodeUpstreamError(undefined, { error: error ?? {} });
     this.#finished = true;
     for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
-    const billed = { ...searchesIn(tool_usage), ...(usage && toolUsesIn(usage)) };
+    // Pictures are billed by their tokens, not by their number.
+    const billed = {
+      ...searchesIn(tool_usage),
+      ...(usage && toolUsesIn(usage)),
+      ...(drawn && { image_generation: 0 }),
+    };
     if (Object.keys(billed).length > 0) (this.#uses ??= new ToolUses()).learn(billed);
-    if (usage) this.add({ type: "usage", usage: { ...decodeUsage(usage), ...this.#uses?.report() } });
+    const counts = usage && withStep(decodeUsage(usage), drawn);
+    if (counts) this.add({ type: "usage", usage: { ...counts, ...this.#uses?.report() } });
     else this.#report();
     const isCut = status === "incomplete" || incomplete_details?.reason != null;
     const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
@@ -341,6 +349,29 @@ export class ResponseDecoder extends NativeDecoder {
 function searchesIn(usage: unknown): { readonly web_search?: number } {
   const searches = isJsonObject(usage) && isJsonObject(usage["web_search"]) ? usage["web_search"]["num_requests"] : 0;
   return typeof searches === "number" && searches !== 0 ? { web_search: searches } : {};
+}
+
+/**
+ * Returns the tokens of the pictures that OpenAI's tool has drawn, with the model that has drawn them; undefined without any. `usage` leaves
+ * these tokens out, although they are billed.
+ */
+function drawnIn({ tool_usage, tools }: LooseResponse): UsageStep | undefined {
+  const told: unknown = isJsonObject(tool_usage) ? tool_usage["image_gen"] : undefined;
+  if (!isValid(DrawnUsage, told)) return undefined;
+  const { cached_tokens, input_tokens_details: details } = told;
+  const counts = decodeUsage({ ...told, input_tokens_details: { ...details, cached_tokens } });
+  if (!counts.inputTokens && !counts.outputTokens) return undefined;
+  const tool: unknown =
+    Array.isArray(tools) && tools.find((one) => isJsonObject(one) && one["type"] === "image_generation");
+  const model = isJsonObject(tool) ? tool["model"] : undefined;
+  return { ...counts, ...(typeof model === "string" && { model }) };
+}
+
+/** Adds a step that the counts leave out. */
+function withStep(counts: Partial<Usage>, step: UsageStep | undefined): Partial<Usage> {
+  if (!step) return counts;
+  const { model: _, ...own } = step;
+  return { ...sumOfUsages<Partial<Usage>>(counts, own), steps: [step] };
 }
 
 /** Finds the usage in a complete response or an event. */

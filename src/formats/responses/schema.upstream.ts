@@ -128,6 +128,9 @@ export const LooseUsage = object({
 });
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;
 
+/** The tokens of the pictures that OpenAI's tool has drawn. */
+export const DrawnUsage = object({ ...LooseUsage.entries, cached_tokens: maybeCount });
+
 /** A complete response, or the response in an event of a stream. */
 export const LooseResponse = object({
   id: maybeText,
@@ -139,6 +142,7 @@ export const LooseResponse = object({
   usage: v.nullish(LooseUsage),
   // The uses of the tools that OpenAI runs.
   tool_usage: envelope,
+  tools: envelope,
   service_tier: maybeText,
 });
 export type LooseResponse = v.InferOutput<typeof LooseResponse>;

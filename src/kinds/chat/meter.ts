@@ -343,20 +343,19 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
     const isTooMuch = (tokens: number): boolean => isTooMuchInput(tokens, input, request);
     if (isTooMuch(read)) return tooMany("input tokens", read, input, unseenTokens(request));
+    // Look through the request only for a high count: a stream may have a count in each frame.
+    const added = (): number | undefined => (mayAdd(request) ? UNSEEN_OUTPUT_TOKENS : undefined);
+    const isTooMuchOutput = (tokens: number): boolean => isTooHigh(tokens, most) && isTooHigh(tokens, most, added());
     const written = Math.max(outputTokens, reasoningTokens);
-    if (isTooHigh(written, most)) {
-      // Look through the request only for such a count: a stream may have one in each frame.
-      const added = mayAdd(request) ? UNSEEN_OUTPUT_TOKENS : undefined;
-      if (isTooHigh(written, most, added)) return tooMany("output tokens", written, most, added);
-    }
+    if (isTooMuchOutput(written)) return tooMany("output tokens", written, most, added());
     const uses = sumOf(serverToolUses);
     if (isTooHigh(uses, MAX_TOOL_USES)) return tooMany("runs of tools", uses, MAX_TOOL_USES);
     for (const [kind, counts] of Object.entries(details ?? {})) {
       const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
       const isOutput = kind === "output";
-      if (isOutput ? !isTooHigh(tokens, most) : !isTooMuch(tokens)) continue;
+      if (isOutput ? !isTooMuchOutput(tokens) : !isTooMuch(tokens)) continue;
       const name = `${kind} tokens in details`;
-      return isOutput ? tooMany(name, tokens, most) : tooMany(name, tokens, input, unseenTokens(request));
+      return isOutput ? tooMany(name, tokens, most, added()) : tooMany(name, tokens, input, unseenTokens(request));
     }
     return undefined;
   }
