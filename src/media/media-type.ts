@@ -1,20 +1,25 @@
-/** The media types of files that callers send: their registered names, and the types that are plain text. */
+/** The media types of files that callers send: their usual names, and the types that are plain text. */
 
-/** The registered names of types that some clients call by another name. */
-const REGISTERED: ReadonlyMap<string, string> = new Map([
+/** The usual names of types that some clients call by another name. */
+const USUAL: ReadonlyMap<string, string> = new Map([
   ["image/jpg", "image/jpeg"],
   ["image/pjpeg", "image/jpeg"],
   ["application/x-pdf", "application/pdf"],
+  ["audio/vnd.wave", "audio/wav"],
+  ["audio/wave", "audio/wav"],
+  ["audio/x-wav", "audio/wav"],
+  ["audio/mpeg3", "audio/mpeg"],
+  ["audio/x-mp3", "audio/mpeg"],
 ]);
 
-/**
- * Returns the registered name of a media type, in lower case: upstreams refuse `image/jpg`. Only a sound keeps its parameters, because some
- * tell its rate.
- */
-export function registeredType(mediaType: string): string {
+/** Matches types of raw samples, whose parameters tell the rate. */
+const RAW = /^audio\/(?:pcm|l16)$/;
+
+/** Returns the usual name of a media type, in lower case and without parameters: upstreams refuse `image/jpg`. Raw sound keeps its rate. */
+export function usualType(mediaType: string): string {
   const [name = ""] = mediaType.split(";", 1);
   const type = name.trim().toLowerCase();
-  return (REGISTERED.get(type) ?? type) + (type.startsWith("audio/") ? mediaType.slice(name.length) : "");
+  return RAW.test(type) ? type + mediaType.slice(name.length) : (USUAL.get(type) ?? type);
 }
 
 /** Tells whether a file of a type is plain text. */

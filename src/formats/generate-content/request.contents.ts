@@ -1,7 +1,7 @@
 /** Converts the conversation of a request (spec 2.8) in both directions. */
 
 import { inStandardAlphabet, readableTextOf, textOfBase64 } from "../../media/base64.ts";
-import { isTextType, registeredType } from "../../media/media-type.ts";
+import { isTextType, usualType } from "../../media/media-type.ts";
 import type {
   ChatMessage,
   CodePart,
@@ -226,7 +226,7 @@ export function decodeMedium({ inlineData, fileData }: RequestMedium): MediaPart
   // The official Python client writes base64url.
   return mediumOf(inlineKind(mimeType), {
     type: "base64",
-    mediaType: registeredType(mimeType),
+    mediaType: usualType(mimeType),
     data: inStandardAlphabet(data),
   });
 }

@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { invalidField } from "../../errors.ts";
 import { object, openWords, type Shape, shapeOf } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
-import { registeredType } from "../../media/media-type.ts";
+import { usualType } from "../../media/media-type.ts";
 import type { MediaSource } from "../../model/chat-request.ts";
 import type { EmbeddingTask } from "../../model/embedding.ts";
 import {
@@ -318,7 +318,7 @@ const MAX_HEAD = 200;
 export function splitDataUrl(url: string): { readonly mediaType: string; readonly data: string } | undefined {
   const [head, mediaType] = DATA_URL.exec(url.slice(0, MAX_HEAD)) ?? [];
   if (head === undefined || mediaType === undefined) return undefined;
-  return { mediaType: registeredType(mediaType), data: url.slice(head.length) };
+  return { mediaType: usualType(mediaType), data: url.slice(head.length) };
 }
 
 /**

@@ -17,6 +17,7 @@ import {
 } from "../../formats/shared/conversions.ts";
 import { CLAUDE_TOOL_NAMES, GOOGLE_TOOL_NAMES, TOOL_NAMES } from "../../formats/shared/tool-names.ts";
 import { budgetWithin } from "../../kinds/chat/reasoning.ts";
+import { isTextType } from "../../media/media-type.ts";
 import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, isLonger } from "../../model/json.ts";
@@ -197,7 +198,7 @@ function checkFile(part: MediaPart | DocumentPart, traits: Traits, fields: Conve
       fields.add("messages.media.detail");
     return;
   }
-  const isText = source.type === "parts" || (source.type === "text" && !supports.has("messages.document.text"));
+  const isText = source.type === "parts" || (isTextFile(part, traits) && !supports.has("messages.document.text"));
   if (isText) fields.add("messages.document.text");
   if (isInner && part.title !== undefined && !isText) fields.add("messages.document.title");
   if (isInner || family !== "anthropic" || source.type === "parts") {
@@ -210,6 +211,10 @@ function checkFile(part: MediaPart | DocumentPart, traits: Traits, fields: Conve
     if (inner.type === "media") checkFile(inner, traits, fields, isInner);
   }
 }
+
+/** Tells whether a document is sent as a text. Google's provider takes each file of text as it is; the others refuse most of them. */
+export const isTextFile = ({ source }: DocumentPart, { family }: Traits): boolean =>
+  source.type === "text" || (source.type === "base64" && family !== "google" && isTextType(source.mediaType));
 
 function checkReasoning(request: ChatRequest, traits: Traits, fields: ConvertedFields): void {
   const { reasoning } = request;

@@ -1,7 +1,7 @@
 /** Encodes the turns of a request as a prompt of the providers' interface, with the metadata that a provider needs back. */
 
 import { fenced, withResultsFirst } from "../../formats/shared/tools.ts";
-import { toBase64 } from "../../media/base64.ts";
+import { readableTextOf, toBase64 } from "../../media/base64.ts";
 import type {
   CacheHint,
   ChatMessage,
@@ -17,7 +17,7 @@ import type {
 } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
-import { promisedType, takesUrl, type Traits } from "./conversions.ts";
+import { isTextFile, promisedType, takesUrl, type Traits } from "./conversions.ts";
 import type { ProviderOptions } from "./options.ts";
 import { mergedMetadata, metadataFrom, metadataFromRedacted } from "./seals.ts";
 
@@ -273,11 +273,14 @@ function encodeFile(part: MediaPart | DocumentPart, traits: Traits): readonly En
       if (!takesUrl(source.url, part, traits)) return [];
       return [filePart(part, promisedType(source.url, part), { type: "url", url: new URL(source.url) }, traits)];
     case "base64":
-      return [filePart(part, source.mediaType, { type: "data", data: source.data }, traits)];
-    case "text":
+    case "text": {
+      if (source.type === "base64" && !(part.type === "document" && isTextFile(part, traits)))
+        return [filePart(part, source.mediaType, { type: "data", data: source.data }, traits)];
+      const text = source.type === "text" ? source.text : readableTextOf(source.data);
       if (traits.supports.has("messages.document.text"))
-        return [filePart(part, "text/plain", { type: "text", text: source.text }, traits)];
-      return [{ type: "text", text: (title === undefined ? "" : `${title}\n\n`) + source.text }];
+        return [filePart(part, "text/plain", { type: "text", text }, traits)];
+      return [{ type: "text", text: (title === undefined ? "" : `${title}\n\n`) + text }];
+    }
     case "parts":
       return [
         ...(title === undefined ? [] : [{ type: "text" as const, text: title }]),
