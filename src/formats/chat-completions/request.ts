@@ -316,6 +316,8 @@ function encodeModalities(
   { speech, stream }: ChatRequest,
 ): Pick<ChatCompletionsRequest, "modalities" | "audio"> {
   const possible = modalities.filter((modality) => modality !== "image");
+  // An empty list would ask for an answer in nothing.
+  if (possible.length === 0) return {};
   if (!possible.includes("audio")) return { modalities: possible };
   return { modalities: possible, audio: { voice: speech?.voice ?? DEFAULT_VOICE, format: stream ? "pcm16" : "wav" } };
 }

@@ -148,6 +148,7 @@ describe("a request of another format", () => {
       { modalities: ["text"] },
       { modalities: "dropped" },
     ],
+    ["only a modality that is not there", { modalities: ["image"] }, {}, { modalities: "dropped" }],
     [
       "speech",
       { modalities: ["audio"], speech: { voice: "verse", language: "en-US" } },
