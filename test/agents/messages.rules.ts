@@ -44,10 +44,14 @@ const thinkingBlock = v.strictObject({ type: v.literal("thinking"), thinking: v.
 const redacted = v.strictObject({ type: v.literal("redacted_thinking"), data: v.string() });
 const block = v.variant("type", [text, image, document, toolUse, toolResult, thinkingBlock, redacted]);
 type Block = v.InferOutput<typeof block>;
-const message = v.strictObject({
-  role: v.picklist(["user", "assistant"]),
-  content: v.union([v.string(), v.array(block)]),
-});
+const message = v.variant("role", [
+  v.strictObject({ role: v.literal("user"), content: v.union([v.string(), v.array(block)]) }),
+  v.strictObject({
+    role: v.literal("assistant"),
+    // "'image' blocks are not permitted within assistant turns"
+    content: v.union([v.string(), v.array(v.variant("type", [text, toolUse, thinkingBlock, redacted]))]),
+  }),
+]);
 const display = v.optional(v.picklist(["summarized", "omitted"]));
 const parallel = { disable_parallel_tool_use: v.optional(v.boolean()) };
 const toolChoice = v.variant("type", [

@@ -29,7 +29,7 @@ function withPrefill(messages: readonly ChatMessage[]): ChatMessage[] {
   const parts = last.parts
     .filter(({ type }) => type !== "reasoning")
     .map((part, index, all) =>
-      part.type === "text" && index === all.findLastIndex((one) => !isLost(one))
+      part.type === "text" && index === all.findLastIndex((one) => !isFile(one))
         ? { ...part, text: part.text.trimEnd() }
         : part,
     );
@@ -46,6 +46,12 @@ const TYPES = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 const isLost = (part: Part): boolean =>
   part.type === "media" &&
   (part.kind !== "image" || (part.source.type === "base64" && !TYPES.includes(part.source.mediaType)));
+
+const isFile = ({ type }: Part): boolean => type === "media" || type === "document";
+
+/** Only users send files in this format. */
+const withoutFiles = (turn: ChatMessage): ChatMessage =>
+  turn.role === "assistant" ? { ...turn, parts: turn.parts.filter((part) => !isFile(part)) } : turn;
 
 const arrivingPart = (one: Part): Part | undefined => {
   if (isLost(one)) return undefined;
@@ -65,6 +71,7 @@ const isResult = ({ type }: Part): boolean => type === "tool-result";
 
 function arriving(given: ChatRequest, conversions: readonly Conversion[]): object {
   const { toolChoice, responseFormat, reasoning, temperature, topP, ...others } = kept(given, conversions);
+  const sent = given.messages.map(withoutFiles);
   const choice = toolChoice && without(toolChoice, "names");
   const allowed = given.toolChoice && "names" in given.toolChoice ? given.toolChoice.names : undefined;
   const tools = given.tools.filter(
@@ -72,7 +79,7 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
   );
   return {
     ...without(others as object, "candidateCount", "modalities", "speech"),
-    messages: turns(given.messages.map(resultsFirst), arrivingPart),
+    messages: turns(sent.map(resultsFirst), arrivingPart),
     tools: tools.map((tool) => ({ ...tool, inputSchema: argumentsSchema(tool.inputSchema, new Set()) })),
     ...(temperature !== undefined && { temperature: Math.min(1, temperature) }),
     // All that is likely at all is what the format takes by itself.
@@ -82,7 +89,7 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
       reasoning: reasoning ? reasoningOf(reasoning, given.maxOutputTokens) : { type: "disabled" },
     }),
     stopSequences: given.stopSequences.filter((stop) => stop.trim() !== ""),
-    ...(responseFormat && formIn(given, turns(given.messages, arrivingPart), responseFormat)),
+    ...(responseFormat && formIn(given, turns(sent, arrivingPart), responseFormat)),
   };
 }
 
@@ -99,7 +106,7 @@ describe("generate-content → messages", () => {
   it("loses what is declared, and nothing else", () => {
     fc.assert(
       fc.property(request, (given) => {
-        fc.pre(given.messages.some(({ parts }) => parts.some((part) => !isLost(part))));
+        fc.pre(given.messages.map(withoutFiles).some(({ parts }) => parts.some((part) => !isLost(part))));
         const { body, conversions, headers } = CODECS.messages.encodeRequest(given);
         const { native: _, ...decoded } = decodeMessages(json(body) as unknown as MessagesRequest, { betas: [] });
         expect(json(decoded)).toEqual(json(arriving(given, conversions)));

@@ -87,6 +87,9 @@ export function encodePrompt(
   return { prompt: writer.prompt, conversions: [...writer.conversions.values()] };
 }
 
+/** The families whose providers leave files in turns of the assistant out in silence. */
+const FILES_OF_USERS_ALONE: ReadonlySet<Traits["family"]> = new Set(["anthropic", "openai"]);
+
 class PromptWriter {
   readonly prompt: PromptMessage[] = [];
   readonly conversions: Map<string, Conversion> = new Map();
@@ -108,7 +111,7 @@ class PromptWriter {
     }
     // In the interface, tool results form a separate turn.
     for (const part of withWholeReasoning(parts))
-      for (const encoded of this.#part(part)) this.#add(encoded.type === "tool-result" ? "tool" : role, encoded);
+      for (const encoded of this.#part(part, role)) this.#add(encoded.type === "tool-result" ? "tool" : role, encoded);
   }
 
   #add(role: "user" | "assistant" | "tool", part: PromptPart): void {
@@ -118,7 +121,7 @@ class PromptWriter {
     else this.prompt.push({ role, content: [part] });
   }
 
-  #part(part: Part): readonly PromptPart[] {
+  #part(part: Part, role: "user" | "assistant"): readonly PromptPart[] {
     switch (part.type) {
       case "text": {
         if (part.thought) return this.#reasoning(part);
@@ -129,7 +132,12 @@ class PromptWriter {
       case "media":
       case "document": {
         const { providerOptions } = this.options(part);
-        return encodeFile(part, this.#traits).map((file) => withOptions(file, providerOptions));
+        const files = encodeFile(part, this.#traits).map((file) => withOptions(file, providerOptions));
+        if (role === "user" || !FILES_OF_USERS_ALONE.has(this.#traits.family)) return files;
+        const texts = files.filter(({ type }) => type === "text");
+        if (texts.length < files.length)
+          this.#drop(`messages.${part.type}`, "The provider takes files only from users.");
+        return texts;
       }
       case "tool-call": {
         const { id: toolCallId, name: toolName, input } = part;

@@ -22,6 +22,8 @@ const says = (role: ChatMessage["role"], ...parts: (Part | string)[]): ChatMessa
 
 const QUESTION = says("user", "When?");
 
+const base64 = (mediaType: string) => ({ type: "base64", mediaType, data: "AAAA" }) as const;
+
 function encoded(changes: Partial<ChatRequest>, options: CodecOptions = {}) {
   const { body, conversions } = messagesCodec(options).encodeRequest({
     model: "claude-sonnet-4-5",
@@ -285,6 +287,22 @@ describe("what the official service refuses", () => {
     const request = encoded({ messages: [QUESTION, says("assistant", own, "At  \n")] });
     expect(request.messages.at(-1)).toEqual({ role: "assistant", content: [{ type: "text", text: "At" }] });
     expect(request.told).toEqual({ "messages.prefill": "approximated", "messages.reasoning": "dropped" });
+  });
+
+  it("leaves out files of the assistant, which another format's model may have drawn, and a turn that has nothing else", () => {
+    const picture: Part = { type: "media", kind: "image", source: base64("image/png") };
+    const file: Part = { type: "document", source: base64("application/pdf") };
+    const note: Part = { type: "document", source: { type: "text", text: "A" } };
+    const drawn = [says("assistant", "Here.", picture), QUESTION, says("assistant", file, note)];
+    const { messages, told } = encoded({ messages: [QUESTION, ...drawn, says("user", picture, "So?")] });
+    const asked = [{ type: "text", text: "When?" }];
+    expect(messages).toEqual([
+      { role: "user", content: asked },
+      { role: "assistant", content: [{ type: "text", text: "Here." }] },
+      { role: "user", content: asked },
+      { role: "user", content: [expect.objectContaining({ type: "image" }), { type: "text", text: "So?" }] },
+    ]);
+    expect(told).toEqual({ "messages.media": "dropped", "messages.document": "dropped" });
   });
 
   it("asks in words for JSON beside documents that are to be cited", () => {
