@@ -33,6 +33,8 @@ export interface Traits {
   readonly family: "anthropic" | "google" | "openai" | undefined;
   /** The fields that this model supports although `CONVERSIONS` does not, mostly through the provider's own options. */
   readonly supports: ReadonlySet<ConvertedField>;
+  /** True for a provider of chat completions: it writes a file in a tool's result into a text, as base64. */
+  readonly hasTextResults: boolean;
   /** Matches the names of tools that the provider accepts. */
   readonly toolNames: RegExp;
   /** The addresses that the model itself can fetch: lists of patterns by media type. The gateway never fetches a caller's address. */
@@ -91,6 +93,7 @@ export function traitsOf(
     provider,
     family,
     supports,
+    hasTextResults: /\.chat$/i.test(provider),
     toolNames,
     urls,
     signer,
@@ -161,8 +164,8 @@ export function conversionsOf(request: ChatRequest, traits: Traits, lost: Conver
         for (const inner of part.parts) {
           if ("cache" in inner && inner.cache) fields.add("messages.cache");
           if (inner.type !== "media" && inner.type !== "document") continue;
-          checkFile(inner, traits, fields, true);
-          if (part.isError) fields.add("messages.tool-result.isError");
+          checkFile(inner, traits, fields, !traits.hasTextResults);
+          if (part.isError && !traits.hasTextResults) fields.add("messages.tool-result.isError");
         }
     }
   checkReasoning(request, traits, fields);

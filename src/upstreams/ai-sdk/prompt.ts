@@ -84,6 +84,7 @@ export function encodePrompt(
   for (const message of messages)
     for (const part of message.parts) if (part.type === "tool-call") writer.toolNames.set(part.id, part.name);
   for (const message of withResultsFirst(messages)) writer.message(message);
+  writer.addMoved();
   return { prompt: writer.prompt, conversions: [...writer.conversions.values()] };
 }
 
@@ -97,6 +98,8 @@ class PromptWriter {
   readonly toolNames: Map<string, string> = new Map();
   readonly #traits: Traits;
   readonly #signatures = new JsonBudget();
+  /** The files of tool results. They follow all results of their turn. */
+  #moved: FilePart[] = [];
 
   constructor(traits: Traits) {
     this.#traits = traits;
@@ -104,6 +107,7 @@ class PromptWriter {
 
   message({ role, parts }: ChatMessage): void {
     if (role === "system") {
+      this.addMoved();
       const text = parts.map((part) => (part.type === "text" ? part.text : "")).join("\n");
       if (this.#traits.supports.has("messages.role.system")) this.prompt.push({ role: "system", content: text });
       else this.#add("user", { type: "text", text });
@@ -114,7 +118,18 @@ class PromptWriter {
       for (const encoded of this.#part(part, role)) this.#add(encoded.type === "tool-result" ? "tool" : role, encoded);
   }
 
+  /** Adds the files of tool results as the user's. */
+  addMoved(): void {
+    if (this.#moved.length === 0) return;
+    const files = this.#moved;
+    this.#moved = [];
+    const why = "The files of a tool's result follow in a turn of the user.";
+    this.#tell({ field: "messages.tool-result.media", conversion: "approximated", why });
+    for (const file of files) this.#add("user", file);
+  }
+
   #add(role: "user" | "assistant" | "tool", part: PromptPart): void {
+    if (role !== "tool") this.addMoved();
     const last = this.prompt.at(-1);
     // Append in place: a copy for each part would take quadratic time.
     if (last?.role === role) last.content.push(part);
@@ -145,7 +160,7 @@ class PromptWriter {
       }
       case "tool-result": {
         const toolName = part.name ?? this.toolNames.get(part.callId) ?? "unknown";
-        const output = encodeOutput(part, this.#traits);
+        const output = encodeOutput(part, this.#traits, this.#moved);
         return [{ type: "tool-result", toolCallId: part.callId, toolName, output, ...this.options(part) }];
       }
       case "reasoning":
@@ -239,13 +254,25 @@ export const hintOf = ({ ttl }: CacheHint): ProviderOptions => ({
 const withOptions = (part: PromptPart, more: ProviderOptions | undefined): PromptPart =>
   more ? { ...part, providerOptions: mergedMetadata(part.providerOptions ?? {}, more) } : part;
 
-function encodeOutput({ parts, isError = false }: ToolResultPart, traits: Traits): ToolOutput {
+/** @param moved Receives the files that the provider does not take in a result. */
+function encodeOutput({ parts, isError = false }: ToolResultPart, traits: Traits, moved: FilePart[]): ToolOutput {
   const [first] = parts;
   if (first?.type === "json" && parts.length === 1)
     return { type: isError ? "error-json" : "json", value: first.value };
   const encodable = parts.filter((part) => part.type !== "provider");
   if (encodable.every((part) => part.type === "text" || part.type === "json"))
     return { type: isError ? "error-text" : "text", value: encodable.map(textOf).join("\n") };
+  if (traits.hasTextResults) {
+    const texts: string[] = [];
+    for (const part of encodable) {
+      if (part.type === "text" || part.type === "json") texts.push(textOf(part));
+      else
+        for (const file of encodeFile(part, traits))
+          if (file.type === "text") texts.push(file.text);
+          else moved.push(file);
+    }
+    return { type: isError ? "error-text" : "text", value: texts.join("\n") };
+  }
   const value = encodable.flatMap((part): readonly ToolOutputPart[] =>
     part.type === "text" || part.type === "json"
       ? [{ type: "text", text: textOf(part) }]

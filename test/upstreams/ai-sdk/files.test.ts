@@ -88,3 +88,55 @@ it.each(["google.generative-ai", "gateway"])("%s gets files of the assistant", (
   expect(prompt[1]?.content).toMatchObject([{ type: "text" }, { type: "file" }, { type: "file" }]);
   expect(conversions).toEqual({});
 });
+
+const PICTURE: Extract<Part, { type: "media" }> = {
+  type: "media",
+  kind: "image",
+  source: { type: "base64", mediaType: "image/png", data: "AAAA" },
+};
+const call = (id: string): Part => ({ type: "tool-call", id, name: "look", input: {} });
+const result = (callId: string, isError = false): Part => ({
+  type: "tool-result",
+  callId,
+  isError,
+  parts: [{ type: "text", text: `Seen by ${callId}.` }, PICTURE],
+});
+const LOOKED: ChatRequest["messages"] = [
+  { role: "user", parts: [{ type: "text", text: "Look." }] },
+  { role: "assistant", parts: [call("a"), call("b")] },
+  { role: "user", parts: [result("a")] },
+  { role: "user", parts: [result("b", true), { type: "text", text: "So?" }] },
+];
+
+it.each(["openai.chat", "azure.chat", "other.chat"])(
+  "%s, which would write files of results as base64 into a text, gets them from the user behind all results",
+  (provider) => {
+    const [prompt, conversions] = prompted(provider, LOOKED);
+    expect(prompt.slice(2)).toMatchObject([
+      {
+        role: "tool",
+        content: [
+          { toolCallId: "a", output: { type: "text", value: "Seen by a." } },
+          { toolCallId: "b", output: { type: "error-text", value: "Seen by b." } },
+        ],
+      },
+      { role: "user", content: [{ type: "file" }, { type: "file" }, { type: "text", text: "So?" }] },
+    ]);
+    expect(conversions).toEqual({ "messages.tool-result.media": "approximated" });
+  },
+);
+
+it("keeps the files of the last results", () => {
+  const [prompt] = prompted("openai.chat", [
+    ...LOOKED.slice(0, 2),
+    { role: "user", parts: [result("a"), result("b")] },
+  ]);
+  expect(prompt.at(-1)).toMatchObject({ role: "user", content: [{ type: "file" }, { type: "file" }] });
+});
+
+it.each(["openai.responses", "anthropic.messages", "google.generative-ai"])("%s gets files in results", (provider) => {
+  const [prompt, conversions] = prompted(provider, LOOKED.slice(0, 3));
+  const output = { type: "content", value: [{ type: "text", text: "Seen by a." }, { type: "file" }] };
+  expect(prompt.at(-1)).toMatchObject({ role: "tool", content: [{ toolCallId: "a", output }] });
+  expect(conversions).toEqual({});
+});

@@ -332,7 +332,7 @@ describe("a request", () => {
           },
         ],
       },
-      { version },
+      { version, provider: "fake.responses" },
     );
     const value = [{ type: "text", text: "The tool failed." }, { type: "text", text: "Here" }, expected];
     expect(asked?.prompt.slice(2)).toEqual([
