@@ -201,7 +201,8 @@ function checkFile(part: MediaPart | DocumentPart, traits: Traits, fields: Conve
       fields.add("messages.media.detail");
     return;
   }
-  const isText = source.type === "parts" || (isTextFile(part, traits) && !supports.has("messages.document.text"));
+  const isText =
+    source.type === "parts" || (isTextFile(part, traits) && (isInner || !supports.has("messages.document.text")));
   if (isText) fields.add("messages.document.text");
   if (isInner && part.title !== undefined && !isText) fields.add("messages.document.title");
   if (isInner || family !== "anthropic" || source.type === "parts") {

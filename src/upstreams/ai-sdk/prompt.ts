@@ -267,7 +267,7 @@ function encodeOutput({ parts, isError = false }: ToolResultPart, traits: Traits
     for (const part of encodable) {
       if (part.type === "text" || part.type === "json") texts.push(textOf(part));
       else
-        for (const file of encodeFile(part, traits))
+        for (const file of encodeFile(part, traits, true))
           if (file.type === "text") texts.push(file.text);
           else moved.push(file);
     }
@@ -276,7 +276,7 @@ function encodeOutput({ parts, isError = false }: ToolResultPart, traits: Traits
   const value = encodable.flatMap((part): readonly ToolOutputPart[] =>
     part.type === "text" || part.type === "json"
       ? [{ type: "text", text: textOf(part) }]
-      : encodeFile(part, traits).map((file) => outputPartOf(file, traits.version)),
+      : encodeFile(part, traits, true).map((file) => outputPartOf(file, traits.version)),
   );
   return { type: "content", value: isError ? [{ type: "text", text: "The tool failed." }, ...value] : value };
 }
@@ -295,8 +295,12 @@ function outputPartOf(file: EncodedFile, version: Traits["version"]): ToolOutput
 
 type EncodedFile = FilePart | { readonly type: "text"; readonly text: string };
 
-/** Encodes a file of a turn or of a tool result. A document may become several parts, or a text part. */
-function encodeFile(part: MediaPart | DocumentPart, traits: Traits): readonly EncodedFile[] {
+/**
+ * Encodes a file of a turn or of a tool result. A document may become several parts, or a text part.
+ *
+ * @param isInner The file is in a tool result, where no provider takes a document of text.
+ */
+function encodeFile(part: MediaPart | DocumentPart, traits: Traits, isInner = false): readonly EncodedFile[] {
   const { source } = part;
   const title = part.type === "document" ? part.title : undefined;
   switch (source.type) {
@@ -312,7 +316,7 @@ function encodeFile(part: MediaPart | DocumentPart, traits: Traits): readonly En
       if (source.type === "base64" && !(part.type === "document" && isTextFile(part, traits)))
         return [filePart(part, source.mediaType, { type: "data", data: source.data }, traits)];
       const text = source.type === "text" ? source.text : readableTextOf(source.data);
-      if (traits.supports.has("messages.document.text"))
+      if (!isInner && traits.supports.has("messages.document.text"))
         return [filePart(part, "text/plain", { type: "text", text }, traits)];
       return [{ type: "text", text: (title === undefined ? "" : `${title}\n\n`) + text }];
     }

@@ -140,3 +140,17 @@ it.each(["openai.responses", "anthropic.messages", "google.generative-ai"])("%s 
   expect(prompt.at(-1)).toMatchObject({ role: "tool", content: [{ toolCallId: "a", output }] });
   expect(conversions).toEqual({});
 });
+
+it.each(["openai.responses", "anthropic.messages", "google.generative-ai"])(
+  "%s gets a document of text in a result as a text: its provider takes none there",
+  (provider) => {
+    const note: Part = { type: "document", title: "T", source: { type: "text", text: "Noon." } };
+    const [prompt, conversions] = prompted(provider, [
+      ...LOOKED.slice(0, 2),
+      { role: "user", parts: [{ type: "tool-result", callId: "a", parts: [note, PICTURE] }] },
+    ]);
+    const output = { type: "content", value: [{ type: "text", text: "T\n\nNoon." }, { type: "file" }] };
+    expect(prompt.at(-1)).toMatchObject({ role: "tool", content: [{ toolCallId: "a", output }] });
+    expect(conversions).toEqual({ "messages.document.text": "approximated" });
+  },
+);
