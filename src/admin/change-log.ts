@@ -146,9 +146,10 @@ async function maskOf(
   { store, clock }: ChangeLog,
   { action, target, fields = {} }: Pick<Change, "action" | "target" | "fields">,
 ): Promise<(text: string) => string> {
-  const has = async (id: string, isBudget: boolean): Promise<boolean> =>
-    (await readSoon(Promise.resolve(isBudget ? store.budgetReport?.(id) : store.report(id)), FORMER_MS, clock)) !==
-    undefined;
+  const has = async (id: string, isBudget: boolean): Promise<boolean> => {
+    const look = async (): Promise<unknown> => (isBudget ? store.budgetReport?.(id) : store.report(id));
+    return (await readSoon(look(), FORMER_MS, clock)) !== undefined;
+  };
   const isMade = action.endsWith(".create");
   const ofBudgets = action.startsWith("budgets.");
   const known = new Set<string>();
