@@ -1,13 +1,13 @@
 /** Makes changes that are in the log of changes, over HTTP and by commands: notes each one before it is made, and how it ended. */
 
 import { copyOf, isJsonObject, parseJson } from "../model/json.ts";
-import { masked, mayBeSecret, withoutSecrets } from "../model/masked.ts";
 import { type AuditEntry, type AuditLog, type AuditOutcome, shortened } from "../ports/audit-log.ts";
 import { type Clock, LATE, readSoon, within } from "../ports/clock.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { BudgetDirectory, KeyDirectory, KeyReport } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
 import { isRevokedAlready } from "./key-state.ts";
+import { masked, mayBeSecret, withoutSecrets } from "./masked.ts";
 
 type Store = KeyDirectory & Partial<BudgetDirectory>;
 type Fields = Readonly<Record<string, unknown>>;

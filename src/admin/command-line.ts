@@ -1,7 +1,6 @@
 /** The command line of `polygate`: parses it, finds its command, runs the command, and writes help or the error for a mistake. */
 
 import { parseArgs } from "node:util";
-import { masked } from "../model/masked.ts";
 import { moneyOf, writtenMoney } from "../model/money.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../model/refused-units.ts";
 import { manyLines, MAX_TIMER_MS, nearest, oneLine } from "../options.ts";
@@ -33,6 +32,7 @@ import { keyAdmin } from "./key-admin.ts";
 import { KEY_COMMANDS } from "./key-commands.ts";
 import { csvOf, linesOfCsv, printTable } from "./lists.ts";
 import { loggedStore } from "./logged-store.ts";
+import { masked, withoutSecretNames } from "./masked.ts";
 import { idsMeant, type ListNamed } from "./names.ts";
 import { latestCall, openStore } from "./open-store.ts";
 import { codeOf } from "./refusal-codes.ts";
@@ -281,7 +281,8 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     if (code === undefined && units > 0)
       noteUnits(units, latest ?? (noted === undefined ? undefined : { currency: noted }), warn);
     const by = { user, currency, formerCurrency: noted };
-    const logged = loggedStore(keyAdmin(opened.store), opened, by, (error) => {
+    const store = withoutSecretNames(opened.store);
+    const logged = loggedStore(keyAdmin(store), { ...opened, store }, by, (error) => {
       warn?.(`The log of changes does not have this change as a whole: ${describeProblem(error)}`);
     });
     const answer = await work(logged.keys, {

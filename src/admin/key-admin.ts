@@ -14,6 +14,7 @@ import {
 } from "../stores/durable.ts";
 import { KEY_SHAPES, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
 import { KEY_STATES, type KeyState, stateOf } from "./key-state.ts";
+import { withoutSecretNames } from "./masked.ts";
 import { pagesOf } from "./pages.ts";
 
 export type { KeyState } from "./key-state.ts";
@@ -138,8 +139,9 @@ const FILTER_SHAPES: Shapes<KeyFilter> = {
  * @example
  * const { id, apiKey } = await keyAdmin(quotas).create({ name: "Team A", granted: 1_000_000 });
  */
-export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
-  assertKeyDirectory("keyAdmin", keys);
+export function keyAdmin(store: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
+  assertKeyDirectory("keyAdmin", store);
+  const keys = withoutSecretNames(store);
   assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: CLOCK });
   const { clock = systemClock } = options;
   const usage = async (keyId: string): Promise<KeyReport> => {

@@ -2,7 +2,6 @@
 
 import * as v from "valibot";
 import { given, isJsonObject, parseJson } from "../model/json.ts";
-import { masked } from "../model/masked.ts";
 import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import {
@@ -19,6 +18,7 @@ import { changedFields, fieldsOf } from "./change-log.ts";
 import { timeIn } from "./columns.ts";
 import { type KeyAdmin, newApiKey, type NewKeyTold, withoutNulls } from "./key-admin.ts";
 import { type KeyState, stateOf } from "./key-state.ts";
+import { assertNoNewSecret, assertNoSecret, masked } from "./masked.ts";
 import { type AdminErrorCode, codeOf } from "./refusal-codes.ts";
 import { nearestHint } from "./values.ts";
 
@@ -160,6 +160,7 @@ function keyOf(json: string): NewKey {
     ...withoutNulls(key),
     ...(key.metadata && { metadata: value["metadata"] as Record<string, string> }),
   });
+  assertNoSecret("key", key);
   return key;
 }
 
@@ -317,6 +318,7 @@ async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<
   try {
     // A key must not be moved to a budget if its other changes are refused.
     changedDurableKeyOf(known, changes);
+    assertNoNewSecret("key", known, changes);
   } catch (error) {
     if (error instanceof RangeError) return { refusal: error };
     throw error;

@@ -14,6 +14,7 @@ import {
 } from "../stores/durable.ts";
 import { knownBudget, knownKey, noSuchBudget, noSuchKey, removedBudget } from "../stores/ledger.ts";
 import type { NewKeyOptions } from "./key-admin.ts";
+import { assertNoSecret } from "./masked.ts";
 
 /** The part of a store that reads keys, and budgets where there are any. */
 type Reports = Pick<KeyDirectory, "report"> & Partial<Pick<BudgetDirectory, "budgetReport">>;
@@ -39,6 +40,7 @@ export async function budgetIn(
 /** Throws for a new key that is wrong, whose id is taken, or whose budget does not exist. */
 export async function assertNewKey(store: Reports, key: NewKeyOptions): Promise<void> {
   newDurableKeyOf(key);
+  assertNoSecret("key", key);
   const { id, budget } = key;
   if (id !== undefined && (await store.report(id))) throw knownKey(id);
   if (budget !== undefined) await budgetIn(store, budget);
@@ -68,6 +70,7 @@ function assertAvailable(owner: string, available: number, taken: number): void 
 /** Throws for a new budget that is wrong, whose id is taken, or whose parent does not exist. */
 export async function assertNewBudget(store: Reports, budget: BudgetOptions): Promise<void> {
   assertStorableBudget(budget);
+  assertNoSecret("budget", budget);
   const { id, parent } = budget;
   const known = await store.budgetReport?.(id);
   if (known) throw known.removed ? removedBudget(id) : knownBudget(id);

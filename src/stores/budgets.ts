@@ -3,7 +3,7 @@
 import { MOST_UNITS } from "../model/money.ts";
 import { assertOptions, type Check, quoted, type Shapes } from "../options.ts";
 import type { TightestBudget } from "../ports/quota-store.ts";
-import { assertInteger, assertNoSecret, Books } from "./ledger.ts";
+import { assertInteger, Books } from "./ledger.ts";
 
 /** A budget, as a host declares it. */
 export interface BudgetOptions {
@@ -181,7 +181,6 @@ export function assertBudgetChanges(changes: BudgetChanges): void {
  */
 export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
   const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
-  assertNoSecret("budget", { id, name });
   assertInteger("amount", amount, 0);
   if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
     throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
@@ -261,7 +260,6 @@ export class Budget {
    * `MOST_UNITS`.
    */
   update({ name = this.terms.name, amount = this.terms.amount }: BudgetChanges): void {
-    if (name !== this.terms.name) assertNoSecret("budget", { id: this.terms.id, name });
     if (amount !== this.terms.amount) {
       this.window.shift(amount - this.terms.amount);
       this.terms.amount = amount;

@@ -75,8 +75,7 @@ export interface Retention {
 export interface KeyDirectory {
   /**
    * Adds a key and returns its id, which is random by default. Rejects when the key's numbers are not a valid quota, or when its id
-   * or one of its secrets exists already. An id is 1 to 190 characters without control characters and without spaces at its ends. It has
-   * no secret, and neither names nor names of metadata look like one.
+   * or one of its secrets exists already. An id is 1 to 190 characters without control characters and without spaces at its ends.
    */
   add(key?: DurableKeyOptions): Promise<string>;
   /**

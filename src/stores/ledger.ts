@@ -2,7 +2,6 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { hasSecret, LIKE_SECRET, mayBeSecret } from "../model/masked.ts";
 import { MOST_UNITS } from "../model/money.ts";
 import { RefusedChange, RefusedUnits } from "../model/refused-units.ts";
 import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
@@ -400,7 +399,6 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
   const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, paused, budget, metadata } = options;
   const unlimited = options.granted === undefined;
   assertExpiry(expiresAt);
-  assertNoSecret("key", { id, name });
   if (metadata) assertMetadata(metadata);
   assertInteger("granted", granted, 0);
   assertInteger("used", used, 0);
@@ -437,8 +435,7 @@ export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
   const metadata = Object.fromEntries(
     Object.entries({ ...key.metadata, ...entries }).filter((entry): entry is [string, string] => entry[1] !== null),
   );
-  if (name !== key.name) assertNoSecret("key", { id: key.id, name });
-  assertMetadata(metadata, key.metadata);
+  assertMetadata(metadata);
   return apiKeyOf({ ...key, name, expiresAt, paused: changes.paused ?? key.paused }, models, metadata);
 }
 
@@ -459,18 +456,10 @@ export function assertExpiry(expiresAt: number): void {
 const MOST_METADATA = 16;
 const LONGEST_METADATA = 512;
 
-/** Throws a RangeError for an id or a name that looks like a secret. A name may be as random as its id, which may come from a login. */
-export function assertNoSecret(owner: "key" | "budget", { id = "", name = id }: { id?: string; name?: string }): void {
-  if (hasSecret(id)) throw new RangeError(`A ${owner}'s id ${LIKE_SECRET}.`);
-  if (name !== id && mayBeSecret(name)) throw new RangeError(`A ${owner}'s name ${LIKE_SECRET}.`);
-}
-
-/** @param before The entries of the key so far. An earlier version took other names. */
-function assertMetadata(metadata: Readonly<Record<string, unknown>>, before: ApiKey["metadata"] = {}): void {
+function assertMetadata(metadata: Readonly<Record<string, unknown>>): void {
   const entries = Object.entries(metadata);
   if (entries.length > MOST_METADATA) throw new RangeError(`A key has at most ${MOST_METADATA} entries of metadata.`);
   for (const [name, value] of entries) {
-    if (mayBeSecret(name) && !Object.hasOwn(before, name)) throw new RangeError(`The name of metadata ${LIKE_SECRET}.`);
     if (!/^[a-z\d][\w.:-]{0,63}$/i.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of metadata.`);
     if (typeof value !== "string" || value.length > LONGEST_METADATA || !value.isWellFormed() || value.includes("\0"))
       throw new RangeError(`The metadata ${name} must be text of at most ${LONGEST_METADATA} characters.`);

@@ -2437,12 +2437,20 @@ describe("the log of changes", () => {
   it.each([
     ["POST", "/keys"],
     ["POST", "/budgets"],
-  ])("refuses an id of %s %s that has a secret", async (method, path) => {
+  ])("refuses an id or a name of %s %s that has a secret", async (method, path) => {
     const bare = "Zk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwX";
     for (const id of [`sk-${"a".repeat(43)}`, `sk-${bare}-old`, `xsk-${bare}`, `of SK-${bare}`]) {
-      const { status, body } = await asking()(method, path, { id, amount: 5 });
+      const { status, body } = await asking()(method, path, { id, ...(path === "/budgets" && { amount: 5 }) });
       expect([status, body.error?.message]).toEqual([400, "id: cannot look like the secret of a key."]);
     }
+    const amount = path === "/budgets" ? { amount: 5 } : {};
+    await asking()(method, path, { id: "team", ...amount });
+    const words = expect.stringMatching(/^A (?:key|budget)'s name cannot look like the secret of a key\.$/);
+    for (const [verb, at, body] of [
+      [method, path, { id: "other", name: bare, ...amount }],
+      ["PATCH", `${path}/team`, { name: bare }],
+    ] as const)
+      expect(await asking()(verb, at, body)).toMatchObject({ status: 400, body: { error: { message: words } } });
   });
 
   it("keeps ids and names that a login gives, though they are as long and random as a secret", async () => {

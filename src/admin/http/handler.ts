@@ -11,7 +11,6 @@ import { readText } from "../../http/body.ts";
 import { fetched, pathIn, pathOf, queryOf } from "../../http/request.ts";
 import { DEFAULT_LIMITS } from "../../limits.ts";
 import { given, isJsonObject, parseJson } from "../../model/json.ts";
-import { masked } from "../../model/masked.ts";
 import { limitInWords, RefusedChange, RefusedUnits } from "../../model/refused-units.ts";
 import {
   A_GATEWAY,
@@ -41,6 +40,7 @@ import { callAdmin } from "../call-admin.ts";
 import { withLog } from "../change-log.ts";
 import { inTurns, jsonPartsOf } from "../columns.ts";
 import { assertKeyDirectory } from "../key-admin.ts";
+import { masked } from "../masked.ts";
 import { codeOf, codeOfStatus } from "../refusal-codes.ts";
 import { hasTag, isTag } from "./edit.ts";
 import { fieldError } from "./field-errors.ts";

@@ -1,7 +1,6 @@
 /** An operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
 
 import * as v from "valibot";
-import { hasSecret, LIKE_SECRET, mayBeSecret } from "../../model/masked.ts";
 import { currencyCode, moneyOf, unitsInWords } from "../../model/money.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
@@ -16,6 +15,7 @@ import { notedCurrency } from "../../stores/noted-currency.ts";
 import { type CallAdmin, ofOtherCurrency } from "../call-admin.ts";
 import { type Spreadsheet, SPREADSHEETS } from "../columns.ts";
 import { type KeyAdmin, keyAdmin } from "../key-admin.ts";
+import { hasSecret, LIKE_SECRET, mayBeSecret, withoutSecretNames } from "../masked.ts";
 import {
   type AmountChange,
   CONFIRM_BY_HEADER,
@@ -213,11 +213,10 @@ export const partsOf = ({ store, gateway, calls }: Desk): Readonly<Record<AdminP
 });
 
 /** Makes the parts that the operations work on. */
-export const deskOf = (store: Desk["store"], parts: Omit<Desk, "store" | "keys">): Desk => ({
-  ...parts,
-  store,
-  keys: keyAdmin(store),
-});
+export function deskOf(given: Desk["store"], parts: Omit<Desk, "store" | "keys">): Desk {
+  const store = withoutSecretNames(given);
+  return { ...parts, store, keys: keyAdmin(store) };
+}
 
 /** The desk of one request, which notes whether a change may have been made. */
 export interface WatchedRequest {

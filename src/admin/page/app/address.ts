@@ -4,7 +4,7 @@
  */
 
 import { type Signal, signal } from "@preact/signals";
-import { mayBeSecret } from "../../../model/masked.ts";
+import { mayBeSecret } from "../../masked.ts";
 import { read, Refusal } from "./api.ts";
 
 /** The choices of a part by their names in its address, most of which the API has, too. An undefined choice is left out. */

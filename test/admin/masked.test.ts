@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { hasSecret, masked, mayBeSecret, withoutSecrets } from "../../src/model/masked.ts";
+import { hasSecret, masked, mayBeSecret, withoutSecrets } from "../../src/admin/masked.ts";
 
 const BARE = "Zk3vQ9_xT1aB-cD4eF7gH0iJ2kL5mN8oP6qR9sTuVwX";
 
