@@ -573,7 +573,10 @@ function mistakeReasons(message: string): readonly string[] {
   ];
 }
 
-/** Returns a word for a command line, in quotes if it needs some. Shells read the escapes of `$'…'`, for characters that nobody sees. */
+/**
+ * Returns a word for a command line, in quotes if it needs some. Shells read the escapes of `$'…'`, for characters that nobody
+ * sees.
+ */
 export function argument(word: string): string {
   if (/^[\w.:@/-]+$/.test(word)) return word;
   if (withEscapes(word) === word) return `'${word.replaceAll("'", "'\\''")}'`;

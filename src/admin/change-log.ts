@@ -109,8 +109,8 @@ export async function withLog<Made>(
 }
 
 /**
- * Makes an edit that changes nothing, while it still changes nothing. Returns undefined for any other edit, and for an edit that would undo a
- * change which somebody has made just now.
+ * Makes an edit that changes nothing, while it still changes nothing. Returns undefined for any other edit, and for an edit that
+ * would undo a change which somebody has made just now.
  */
 async function madeWhileSame<Made>(
   action: string,
@@ -139,8 +139,8 @@ const beginning = (text: string, most: number): string =>
 const IDS = ["id", "budget", "parent"] as const;
 
 /**
- * Returns a function that masks a text of a change. Ids that the store has, or that it is about to get, stay as they are: a text that nobody
- * knows may be a secret without its prefix.
+ * Returns a function that masks a text of a change. Ids that the store has, or that it is about to get, stay as they are: a text
+ * that nobody knows may be a secret without its prefix.
  */
 async function maskOf(
   { store, clock }: ChangeLog,

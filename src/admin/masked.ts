@@ -1,9 +1,11 @@
 /**
- * Recognizes the secrets of keys, for everything that keeps or shows texts of people: the log of changes, errors, addresses, ids and names.
+ * Recognizes the secrets of keys, for everything that keeps or shows texts of people: the log of changes, errors, addresses, ids
+ * and names.
  *
- * - A secret has `sk-` before 43 characters, or a random word behind it. The log always masks such a secret, and no id may have it.
- * - A random word may be a secret without its prefix, or an id from a login. Errors mask such a word, and so does the log, except ids of
- *   things, the values of metadata and the names of users. No name may be such a word, except the id of its key.
+ * - A secret has `sk-` before 43 characters, or a random word behind it. The log always masks such a secret, and no id may have
+ *   it.
+ * - A random word may be a secret without its prefix, or an id from a login. Errors mask such a word, and so does the log,
+ *   except ids of things, the values of metadata and the names of users. No name may be such a word, except the id of its key.
  */
 
 import type { BudgetDirectory, KeyDirectory } from "../stores/durable.ts";
@@ -15,7 +17,10 @@ const SECRET = /(?:\b|(?<=_))sk-[\w-]{43}(?![\w-])/g;
 const LONG_WORD = /(?<![\w-])[\w-]{43,}/g;
 
 const LENGTH = 43;
-/** Of ten thousand secrets, two have fewer changes between small letters, capitals and digits. Ids that people write rarely have more. */
+/**
+ * Of ten thousand secrets, one has fewer changes between small letters, capitals and digits. Ids that people write rarely have
+ * more.
+ */
 const LEAST_CHANGES = 12;
 
 /** True for a word with a part as random as a secret. Of a thousand secrets, one is taken for a word of people. */
@@ -66,7 +71,10 @@ export const LIKE_SECRET = "cannot look like the secret of a key";
 
 type Named = { readonly id?: string; readonly name?: string; readonly metadata?: Readonly<Record<string, unknown>> };
 
-/** Throws a RangeError for a new key or budget whose id or name looks like a secret. A name may be its id, which may come from a login. */
+/**
+ * Throws a RangeError for a new key or budget whose id or name looks like a secret. A name may be its id, which may come from a
+ * login.
+ */
 export function assertNoSecret(owner: "key" | "budget", { id = "", name = id, metadata = {} }: Named): void {
   if (hasSecret(id)) throw new RangeError(`A ${owner}'s id ${LIKE_SECRET}.`);
   if (name !== id && mayBeSecret(name)) throw new RangeError(`A ${owner}'s name ${LIKE_SECRET}.`);
@@ -89,7 +97,10 @@ export function assertNoNewSecret(
 type Directory = KeyDirectory & Partial<BudgetDirectory>;
 type Verb = (...args: never[]) => unknown;
 
-/** Returns a store that makes no id and no name that looks like a secret. The store may be of a class with private fields, or frozen. */
+/**
+ * Returns a store that makes no id and no name that looks like a secret. The store may be of a class with private fields, or
+ * frozen.
+ */
 export function withoutSecretNames<Store extends Directory>(store: Store): Store {
   const changed = async (owner: "key" | "budget", id: string, changes: Named): Promise<void> => {
     const names = [changes.name ?? "", ...Object.keys(changes.metadata ?? {})];

@@ -58,8 +58,8 @@ export interface AuditPage {
   /** Only changes before this time: Unix time in milliseconds. */
   readonly until?: number;
   /**
-   * True for only the changes by commands that have a `currency`, without refused and failed ones. A log may look at the latest 100,000 changes
-   * only.
+   * True for only the changes by commands that have a `currency`, without refused and failed ones. A log may look at the latest
+   * 100,000 changes only.
    */
   readonly hasCurrency?: boolean;
 }

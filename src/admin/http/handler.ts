@@ -405,8 +405,8 @@ class Admin {
   }
 
   /**
-   * Does the work, and gives the errors of the stores their status. A refusal leaves the lane of the work before it waits for a hint, which others
-   * may keep waiting.
+   * Does the work, and gives the errors of the stores their status. A refusal leaves the lane of the work before it waits for a
+   * hint, which others may keep waiting.
    *
    * @param lane That of a read. A change waits for no other work.
    */

@@ -19,8 +19,8 @@ export function addressOf(part: string, choices: Choices = {}): string {
 }
 
 /**
- * Writes the choices of a part into the address, unless the user has gone to another part meanwhile. Leaves out all that may be a secret, which
- * people take for the id of its key: histories and logs keep addresses.
+ * Writes the choices of a part into the address, unless the user has gone to another part meanwhile. Leaves out all that may be a
+ * secret, which people take for the id of its key: histories and logs keep addresses.
  */
 export function noteChoices(part: string, choices: Choices): void {
   const asked = new URLSearchParams(location.search);
