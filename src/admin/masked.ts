@@ -103,8 +103,11 @@ type Verb = (...args: never[]) => unknown;
  */
 export function withoutSecretNames<Store extends Directory>(store: Store): Store {
   const changed = async (owner: "key" | "budget", id: string, changes: Named): Promise<void> => {
-    const names = [changes.name ?? "", ...Object.keys(changes.metadata ?? {})];
-    const before = names.some(mayBeSecret) && (await (owner === "key" ? store.report(id) : store.budgetReport?.(id)));
+    // The store refuses changes of a wrong type.
+    const { name, metadata }: { readonly name?: unknown; readonly metadata?: unknown } = Object(changes);
+    const isSuspect =
+      (typeof name === "string" && mayBeSecret(name)) || Object.keys(Object(metadata)).some(mayBeSecret);
+    const before = isSuspect && (await (owner === "key" ? store.report(id) : store.budgetReport?.(id)));
     if (before) assertNoNewSecret(owner, before, changes);
   };
   const checks: { readonly [Name in keyof Directory]?: (...args: never[]) => void | Promise<void> } = {

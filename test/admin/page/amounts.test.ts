@@ -95,12 +95,15 @@ it.each<[string, number, string, string]>([
 
 const microsOf = (written: string): number => Math.round(Number(written.replaceAll(/[$,]/g, "")) * 1_000_000);
 
-it("writes every amount so exactly that sums of written amounts are right", async () => {
-  const { amountOf, decimalsOf } = await amountsIn("USD");
+it("writes amounts exactly in sentences, and in lists at most half of their last digit off", async () => {
+  const { amountBelow, amountOf, decimalsOf, isRounded } = await amountsIn("USD");
   fc.assert(
     fc.property(fc.nat(1_000_000_000_000), (units) => {
       expect(microsOf(amountOf(units))).toBe(units);
-      expect(decimalsOf(units)).toBe(amountOf(units).split(".")[1]?.length);
+      const shown = amountBelow(units);
+      expect(shown.split(".")[1]?.length).toBe(decimalsOf(units));
+      expect(Math.abs(microsOf(shown) - units)).toBeLessThanOrEqual(10 ** (6 - decimalsOf(units)) / 2);
+      expect(isRounded(units, "USD")).toBe(microsOf(shown) !== units);
     }),
   );
 });
