@@ -39,8 +39,8 @@ export interface GatewayHealth {
 /**
  * The state of a store.
  * - `ok`: the store answers, or nothing is known against it. The check asks only the quota store; other stores of the same `openStores` share
- *   its trouble, and so does a rate limiter with its counters. The first check, and those after a failure, also write a recall to the store,
- *   if it has the verb `recall`: a database that is read-only or full still answers.
+ *   its trouble, and so does a rate limiter with its counters. A check after a failure, and otherwise each ten seconds, also writes a recall to
+ *   the store, if it has the verb `recall`: a database that is read-only or full still answers.
  * - `resting`: the store has hung several times in a row, and calls do not wait for it for a while.
  * - `unmigrated`: the store answers, but its tables are not of this release.
  * - `read-only`: the database answers, and takes no writes, as a replica does.
@@ -56,6 +56,9 @@ const FRESH_MS = 1_000;
 
 /** The time for which a question without an answer is not asked again, in milliseconds: a store that hangs may keep each one. */
 const PENDING_MS = 10_000;
+
+/** The time for which a write counts, in milliseconds: a database may become read-only while no call writes. */
+const WRITTEN_MS = 10_000;
 
 /** The id of a key that no store has: its balance is read, and only a recall of it is written, which no process heeds. */
 const NO_KEY = "polygate-health";
@@ -76,6 +79,8 @@ export class Health {
   readonly #services: Services;
   #asked: Promise<Trouble | undefined> | undefined = undefined;
   #askedAt = 0;
+  /** The time of the last write. */
+  #writtenAt = -Infinity;
   /** The last question with a context. */
   #askedByContext: Promise<Trouble | undefined> | undefined = undefined;
   #isPending = false;
@@ -163,14 +168,17 @@ export class Health {
     return answered;
   }
 
-  /** Reads from the quota store, and writes to it while there is doubt of its writes. Rejects when the store fails. */
+  /** Reads from the quota store, and writes to it if its last write is old or in doubt. Rejects when the store fails. */
   async #probe(call: CallInfo): Promise<void> {
-    const { doubted } = this.#services;
+    const { clock, doubted } = this.#services;
     // The cast is safe: a store may have more verbs than its port.
     const quotas = this.#services.quotas as QuotaStore & Partial<QuotaRecalls>;
     await quotas.balance(NO_KEY, call);
-    if (!doubted.quotas || !quotas.recall) return;
+    const now = clock.now();
+    const isFresh = now >= this.#writtenAt && now < this.#writtenAt + WRITTEN_MS;
+    if (!quotas.recall || (isFresh && !doubted.quotas)) return;
     doubted.quotas = false;
+    this.#writtenAt = now;
     try {
       await quotas.recall(NO_KEY);
     } catch (error) {

@@ -48,7 +48,7 @@ export interface Services {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly onFailure: OnFailure;
-  /** True in `quotas` until a health check has seen the quota store write: from the start on, and after each failure of the store. */
+  /** True in `quotas` until a health check has seen the quota store write: from the start on, and after each failure of a store. */
   readonly doubted: { quotas: boolean };
   readonly onCall: OnCall | undefined;
   readonly observer: Observer | undefined;

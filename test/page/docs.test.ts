@@ -314,7 +314,7 @@ describe("the search", () => {
     ["semantic cache", ["moving/what-polygate-does-not-have"]],
     ["helm", ["production/deploy"]],
     ["config file", ["production/a-server-from-one-file"]],
-    ["environment variables", ["production/a-server-from-one-file"]],
+    ["environment variables", ["production/a-server-from-one-file", "command-line/environment-and-exit-codes"]],
     ["disable model", ["backends/limit-or-rename-models"]],
     ["benchmark", ["performance/"]],
     ["free tier", ["keys-and-limits/rate-tiers"]],

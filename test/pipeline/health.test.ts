@@ -249,6 +249,9 @@ describe("a gateway", () => {
     isFull = false;
     expect(await check()).toEqual([true, undefined, 2]);
     expect(await check()).toEqual([true, undefined, 2]);
+    isFull = true;
+    await clock.advance(8_000);
+    expect(await check(), "also without a call").toEqual([...refused, 2]);
   });
 
   it("is not ready once the limiter, which writes first, has failed, and the store takes no writes", async () => {
