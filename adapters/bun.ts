@@ -54,6 +54,9 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
   };
 }
 
+/** A message is held back while more than this waits for its client, in bytes. */
+const HIGH_WATER_BYTES = 64 * 1024;
+
 /** The gateway's end of a connection, which Bun hands on with each event. */
 class BunSocketData implements SocketPeer {
   readonly handler: SocketHandler;
@@ -72,6 +75,8 @@ class BunSocketData implements SocketPeer {
   }
 
   drained(): void {
+    // Bun calls this for each part that the client has read.
+    if (this.ws && this.ws.getBufferedAmount() > HIGH_WATER_BYTES) return;
     this.#drained?.resolve();
     this.#drained = undefined;
   }
@@ -95,6 +100,7 @@ class BunSocketData implements SocketPeer {
 export interface BunSocket {
   readonly data: unknown;
   send(message: string): number;
+  getBufferedAmount(): number;
   close(code?: number, reason?: string): void;
   terminate(): void;
 }
@@ -106,6 +112,7 @@ export interface BunWebSocketHandler {
   drain(ws: BunSocket): void;
   close(ws: BunSocket): void;
   readonly maxPayloadLength: number;
+  readonly backpressureLimit: number;
   readonly perMessageDeflate: false;
 }
 
@@ -118,6 +125,8 @@ export interface BunWebSocketHandler {
 export const toBunWebSocket = (): BunWebSocketHandler => ({
   // As large as a body may be by default; the gateway's own limit decides below that.
   maxPayloadLength: 32 * 1024 * 1024,
+  // No limit: Bun would drop a message without a word, and the gateway holds messages back.
+  backpressureLimit: 0,
   // A small message could become a large one.
   perMessageDeflate: false,
   open: (ws) => {

@@ -1,10 +1,12 @@
-/** What the Bun mount does to Bun's server, which would otherwise cut a quiet answer after ten seconds. */
+/** What the Bun mount does to Bun's server, which would otherwise cut a quiet answer after ten seconds, and drop large messages. */
 
 import { expect, it } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { openSocket } from "../drivers/socket.ts";
 import { MINIMAL } from "../formats/messages/bodies.ts";
-import { KEY, plays, post } from "./stage.ts";
+import { remoteHost } from "./remote.ts";
+import { KEY, openStage, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
 
@@ -25,4 +27,13 @@ it("leaves it on for the host's own routes", async () => {
   const { timeouts, response } = ask("/ai/other");
   expect(await (await response).text()).toBe("own");
   expect(timeouts).toEqual([]);
+});
+
+it("brings the messages of a large answer whole, which Bun drops behind 16 MiB that wait", async () => {
+  const play = plays("x".repeat(32 * 1024 * 1024));
+  await using stage = await openStage({ host: remoteHost("bun", "bun.ts"), prefix: "/ai" }, { play });
+  const headers = { authorization: `Bearer ${KEY}` };
+  await using client = await openSocket(stage.host.url ?? "", headers, stage.path("/v1/responses"));
+  const events = await client.turn({ input: "Count.", store: false, max_output_tokens: 20_000_000 });
+  expect(events.map(({ sequence_number }) => sequence_number)).toEqual([...events.keys()]);
 });
