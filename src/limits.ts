@@ -62,7 +62,10 @@ export interface Limits {
   readonly mediumBodyBytes: number;
   /** A body with more bytes than this is read only if the key has quota left, or the price has free models. */
   readonly largeBodyBytes: number;
-  /** Longest pause while a body arrives, in milliseconds: 504. A body that has stopped arriving takes room from other bodies. */
+  /**
+   * Longest pause while a body arrives, in milliseconds: 504. A body that has stopped arriving takes room from other bodies. A body of at
+   * most 256 KiB must be whole after this time.
+   */
   readonly bodyStallMs: number;
   /** Lowest rate of a large body, in bytes a second, measured over ten seconds or more: 504. */
   readonly minBodyBytesPerSecond: number;

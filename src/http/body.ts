@@ -214,6 +214,10 @@ const crawling = (minBytesPerSecond: number): GatewayError =>
 const stalled = (stallMs: number): GatewayError =>
   new GatewayError("deadline_exceeded", `Nothing of the request body came for ${Math.ceil(stallMs / 1000)} seconds.`);
 
+/** Returns the error of a small body that is not whole in time, although its client may still send. */
+const unfinished = (stallMs: number): GatewayError =>
+  new GatewayError("deadline_exceeded", `The request body was not whole after ${Math.ceil(stallMs / 1000)} seconds.`);
+
 /** Throws `unsupported_media_type` for a compressed body. A header without a value names no coding (RFC 9110, 8.4). */
 export function assertNotCompressed(headers: Headers): void {
   const encoding = headers.get("content-encoding");
@@ -255,7 +259,7 @@ async function readAtOnce(
   try {
     const reading = request.text();
     const text = await within(reading, bodyStallMs, call.clock, (end) => call.defer(end));
-    if (text === LATE) throw stalled(bodyStallMs);
+    if (text === LATE) throw unfinished(bodyStallMs);
     // A host may not check the declared length of a body.
     assertFits(text, maxBytes);
     if (text.length > declared) lease.take(text.length - declared);

@@ -148,7 +148,8 @@ describe("a small body that is never whole", () => {
     await clock.advance(STALL_MS - 1);
     expect(error).toBeUndefined();
     await clock.advance(1);
-    expect([error, clock.pending]).toMatchObject([{ code: "deadline_exceeded" }, 0]);
+    const message = "The request body was not whole after 30 seconds.";
+    expect([error, clock.pending]).toMatchObject([{ code: "deadline_exceeded", message }, 0]);
   });
 
   it("leaves no timer when nobody waits for it any more", async () => {
