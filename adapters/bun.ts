@@ -26,8 +26,8 @@ export interface BunMountOptions<Server extends BunServer, Context = unknown> ex
 }
 
 /**
- * Returns the gateway as the `fetch` of `Bun.serve`, or as one of its `routes`. Switches off Bun's idle timeout of ten seconds for the
- * gateway's own routes, because the gateway has a deadline of its own.
+ * Returns the gateway as the `fetch` of `Bun.serve`, or as one of its `routes`. Switches off Bun's idle timeout of ten seconds during a
+ * call, because the gateway has a deadline of its own. Behind a call, an idle connection ends after two minutes.
  *
  * @example Bun.serve({ fetch: toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) });
  */
@@ -41,17 +41,43 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
     const address = server.requestIP?.(request)?.address;
     const contextOf = (): Context | undefined => context?.(request, server);
     const handle = (): Promise<Response> | undefined =>
-      routes.handle(request, new ServerMount(request, contextOf, address));
+      routes.handle(request, new BunMount(request, contextOf, address, server));
     if (server.upgrade && request.headers.has("upgrade")) {
       const mounted = new FetchMount(contextOf, address);
       const connecting = connect(routes, request, mounted, (handler) => upgraded(handler, request, server), handle);
       if (connecting) return connecting;
     }
-    const response = handle();
-    if (!response) return fallback ? fallback(request, server) : routes.fetch(request);
-    server.timeout(request, 0);
-    return response;
+    return handle() ?? (fallback ? fallback(request, server) : routes.fetch(request));
   };
+}
+
+/** The idle timeout of a connection behind a call, in seconds. Longer than most proxies keep a connection that they use no more. */
+const IDLE_SECONDS = 120;
+
+/** Switches off Bun's idle timeout during a call. Bun keeps a changed timeout for all later requests of the connection. */
+class BunMount<Context> extends ServerMount<Context> {
+  readonly #server: BunServer;
+
+  constructor(
+    request: Request,
+    context: () => Context | undefined,
+    clientAddress: string | undefined,
+    server: BunServer,
+  ) {
+    super(request, context, clientAddress);
+    this.#server = server;
+  }
+
+  override onDisconnect(listener: () => void): () => void {
+    const server = this.#server;
+    const { request } = this;
+    const stop = super.onDisconnect(listener);
+    server.timeout(request, 0);
+    return () => {
+      stop();
+      server.timeout(request, IDLE_SECONDS);
+    };
+  }
 }
 
 /** A message is held back while more than this waits for its client, in bytes. */

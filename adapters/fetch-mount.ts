@@ -57,15 +57,15 @@ const refused = ({ status, headers, body }: Answer): Response =>
  * that turn is noticed when the signal is read.
  */
 export class ServerMount<Context> extends FetchMount<Context> {
-  readonly #request: Request;
+  protected readonly request: Request;
 
   constructor(request: Request, context: () => Context | undefined, clientAddress: string | undefined) {
     super(context, clientAddress);
-    this.#request = request;
+    this.request = request;
   }
 
   onDisconnect(listener: () => void): () => void {
-    const disconnect = new Disconnect(this.#request, listener);
+    const disconnect = new Disconnect(this.request, listener);
     if (begun.push(disconnect) === 1) setImmediate(listenToAll);
     return () => disconnect.stop();
   }

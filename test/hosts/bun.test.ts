@@ -10,17 +10,36 @@ import { KEY, openStage, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
 
-function ask(path: string): { timeouts: number[]; response: Response | Promise<Response> } {
+function ask(
+  path: string,
+  body: unknown = MINIMAL,
+  headers: Readonly<Record<string, string>> = {},
+): { timeouts: number[]; response: Response | Promise<Response> } {
   const timeouts: number[] = [];
   const server = { timeout: (_request: Request, seconds: number) => void timeouts.push(seconds) };
   const handler = toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("own") });
-  return { timeouts, response: handler(new Request(`http://host.test${path}`, post(MINIMAL)), server) };
+  return { timeouts, response: handler(new Request(`http://host.test${path}`, post(body, headers)), server) };
 }
 
-it("switches the idle timeout off before the answer is there", async () => {
+it("switches the idle timeout off before the answer is there, and on behind it: Bun keeps it for the connection", async () => {
   const { timeouts, response } = ask("/ai/v1/messages");
   expect(timeouts).toEqual([0]);
   expect(await (await response).json()).toMatchObject({ type: "message" });
+  expect(timeouts).toEqual([0, 120]);
+});
+
+it("leaves it off up to the end of a stream", async () => {
+  const { timeouts, response } = ask("/ai/v1/messages", { ...MINIMAL, stream: true });
+  const { body } = await response;
+  expect(timeouts).toEqual([0]);
+  expect(await new Response(body).text()).toContain("message_stop");
+  expect(timeouts).toEqual([0, 120]);
+});
+
+it("switches it on behind a refusal: a caller without a key could hold any number of connections", async () => {
+  const { timeouts, response } = ask("/ai/v1/messages", MINIMAL, { "x-api-key": "sk-unknown" });
+  expect((await response).status).toBe(401);
+  expect(timeouts).toEqual([0, 120]);
 });
 
 it("leaves it on for the host's own routes", async () => {
