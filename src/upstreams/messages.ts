@@ -1,6 +1,6 @@
 /** Decides which error messages of an upstream callers read, and removes from them what belongs to the host. */
 
-import { changedError, type GatewayError, type GatewayErrorCode, type VendorReason } from "../errors.ts";
+import { changedError, type GatewayError, type GatewayErrorCode, isInOwnWords, type VendorReason } from "../errors.ts";
 
 export interface MessageRules {
   /** Shows all messages (true) or none (false). Default: cleaned messages about the caller's own request. */
@@ -68,6 +68,8 @@ export function shownReason(
 
 /** Returns an upstream's error with the caller's name of the model in its words. */
 export function withCallerModel(error: GatewayError, rename: Rename): GatewayError {
+  // A model may be called "model": such a word of the gateway is no name.
+  if (isInOwnWords(error)) return error;
   const message = withModel(error.message, rename);
   const reason = shownReason(error.reason, (text) => withModel(text, rename));
   return message === error.message && reason === error.reason ? error : changedError(error, message, { reason });

@@ -274,3 +274,11 @@ describe("any other error of an upstream with its own name of the model", () => 
     await expect(count).rejects.toMatchObject({ message: `The model "${CALLED}" takes no tools.`, reason: undefined });
   });
 });
+
+it("changes no word of the gateway where the upstream calls its model by such a word", async () => {
+  const clock = manualClock();
+  const backend = scriptedBackend(failure(new Error("It has failed.")));
+  const target = { upstreams: [{ backend, model: "model" }] };
+  const { error } = await ask(route({ routes: { [CALLED]: target }, clock }), clock, { model: CALLED, stream: true });
+  expect(error).toMatchObject({ code: "backend_failed", message: "The model backend failed." });
+});
