@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { describeError } from "../../src/errors.ts";
 import { type CallRecord, createGateway, memoryQuotaStore, memoryResponseStore, type Usage } from "../../src/index.ts";
-import { type ModelPrice, priceTable, unitsOfMoney } from "../../src/prices/index.ts";
+import { type ModelPrice, type PriceRows, priceTable, unitsOfMoney } from "../../src/prices/index.ts";
 import { relay, type RelayFormat } from "../../src/upstreams/relay/index.ts";
 import { png } from "./images/pictures.ts";
 
@@ -30,6 +30,8 @@ interface Asked {
   readonly row?: Partial<ModelPrice>;
   /** The price of the model that draws for the tool. Default: that of `row`. */
   readonly drawing?: ModelPrice;
+  /** All prices. Default: those of `row` and `drawing`. */
+  readonly rows?: PriceRows;
   /** True when the caller hangs up behind the last event. The upstream goes on. */
   readonly isCut?: boolean;
 }
@@ -39,7 +41,7 @@ const LAST = "the last words";
 /** Asks a gateway before an upstream. Returns the record of the call, with the caller's answer and the gateway's failures. */
 async function charged(
   format: RelayFormat & Name,
-  { answer, body, caller = format, row, drawing, isCut = false }: Asked,
+  { answer, body, caller = format, row, drawing, rows, isCut = false }: Asked,
 ) {
   const isStream = Array.isArray(answer);
   const done = Promise.withResolvers<CallRecord>();
@@ -52,7 +54,7 @@ async function charged(
     }),
     quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: unitsOfMoney(100) }]),
     responseStore: memoryResponseStore(),
-    ...priceTable({ "*": { input: 1, output: 1, ...row }, ...(drawing && { "gpt-image-2": drawing }) }),
+    ...priceTable(rows ?? { "*": { input: 1, output: 1, ...row }, ...(drawing && { "gpt-image-2": drawing }) }),
     onCall: (record) => done.resolve(record),
     onFailure: ({ error }) => failures.push(describeError(error.cause ?? error)),
   });
@@ -300,8 +302,8 @@ describe("pictures that the tool of Responses draws", () => {
       details: { input: [{ modality: "image", tokens: 30 }], output: [{ modality: "image", tokens: 28_000 }] },
     };
     expect([failures, record.certainty]).toEqual([[], "exact"]);
-    expect(record.usage).toMatchObject({ inputTokens: 1_050, outputTokens: 28_100, steps: [step] });
-    expect(record.usage?.serverToolUses ?? {}).toEqual({});
+    const serverToolUses = { image_generation: 1 };
+    expect(record.usage).toMatchObject({ inputTokens: 1_050, outputTokens: 28_100, serverToolUses, steps: [step] });
     expect(record.units).toBe(1_000 + 100 + 20 * 5 + 30 * 8 + 28_000 * 30);
   });
 
@@ -309,6 +311,92 @@ describe("pictures that the tool of Responses draws", () => {
     const answer = { ...billed, tools: [{ type: "image_generation" }] };
     const { record } = await charged("responses", { answer, body: { tools }, row: { ...row, imageOutput: 30 } });
     expect(record.units).toBe(1_000 + 100 + 50 + 28_000 * 30);
+  });
+
+  it("cost their number where the model that draws has no price, and its tokens without a price of a picture", async () => {
+    const m = { input: 1, output: 1 };
+    const byNumber = await charged("responses", { answer: billed, body: { tools }, rows: { m: { ...m, ...row } } });
+    expect([byNumber.record.units, byNumber.record.certainty]).toEqual([40_000 + 1_100, "exact"]);
+    const byToken = await charged("responses", { answer: billed, body: { tools }, rows: { m } });
+    expect([byToken.record.units, byToken.record.certainty]).toEqual([28_050 + 1_100, "estimated"]);
+    expect(byToken.failures.join()).toContain('The model "gpt-image-2" has answered, and has no price.');
+  });
+
+  it("have tokens of pictures where the bill does not divide them", async () => {
+    const image = { input_tokens: 50, output_tokens: 28_000, output_tokens_details: null };
+    const answer = { ...billed, tool_usage: { image_gen: image } };
+    const drawing = { input: 5, output: 0, imageOutput: 30 };
+    const { record } = await charged("responses", { answer, body: { tools }, drawing });
+    expect(record.units).toBe(1_100 + 50 * 5 + 28_000 * 30);
+  });
+
+  it("cost nothing twice from a cache", async () => {
+    const image = {
+      ...image_gen,
+      input_tokens: 1_000,
+      input_tokens_details: { text_tokens: 100, image_tokens: 900 },
+      cached_tokens: 900,
+      cached_tokens_details: { cached_text_tokens: 0, cached_image_tokens: 900 },
+    };
+    const drawing = { input: 5, output: 30, imageInput: 8, cacheRead: 2 };
+    const answer = { ...billed, tool_usage: { image_gen: image } };
+    const { record } = await charged("responses", { answer, body: { tools }, drawing });
+    expect(record.units).toBe(1_100 + 900 * 2 + 100 * 5 + 28_000 * 30);
+  });
+
+  const begun = created({ tools });
+  const partial = {
+    type: "response.image_generation_call.partial_image",
+    sequence_number: 1,
+    output_index: 0,
+    item_id: "ig_1",
+    partial_image_index: 0,
+    partial_image_b64: "iVBORw0KGgo=",
+  };
+  const low = { ...drawn, quality: "low" };
+
+  it.each<[what: string, events: readonly object[], tokens: number]>([
+    ["a picture", [itemDone(drawn, 0)], 6_240],
+    ["an unfinished picture", [partial], 6_240],
+    ["a picture with unfinished versions", [partial, { ...partial, partial_image_index: 1 }, itemDone(low, 0)], 6_240],
+    ["pictures of low quality", [itemDone(low, 0), itemDone({ ...low, id: "ig_2" }, 1)], 2 * 408],
+  ])("are charged by estimate in an answer that is cut behind %s", async (_what, drawing, tokens) => {
+    const asked = { body: { tools, max_output_tokens: 20 }, drawing: { input: 5, output: 30 }, isCut: true };
+    const { record } = await charged("responses", { ...asked, answer: [begun, ...drawing, says(LAST, 2)] });
+    const plain = await charged("responses", { ...asked, answer: [begun, says(LAST, 2)] });
+    expect(record.usage?.steps).toMatchObject([{ model: "gpt-image-2", outputTokens: tokens }]);
+    expect(record.certainty).toBe("estimated");
+    expect(record.units - plain.record.units).toBe(tokens * 30);
+  });
+
+  it("cost their number in a cut answer where the model that draws has no price", async () => {
+    const rows = { m: { input: 1, output: 1, ...row } };
+    const asked = { body: { tools }, rows, isCut: true };
+    const { record } = await charged("responses", { ...asked, answer: [begun, partial, says(LAST, 2)] });
+    const plain = await charged("responses", { ...asked, answer: [begun, says(LAST, 2)] });
+    expect(record.units - plain.record.units).toBe(40_000);
+  });
+
+  const failed = { ...billed, status: "failed", error: { code: "server_error", message: "No." } };
+  const drawing = { input: 5, output: 30, imageInput: 8 };
+
+  it.each<[what: string, answer: Asked["answer"]]>([
+    ["fails", [begun, itemDone(drawn, 0), { type: "response.failed", sequence_number: 9, response: failed }]],
+    ["fails at once", failed],
+    ["is broken", { ...billed, output: [drawn, { type: "message", content: "none" }] }],
+  ])("are charged by the bill of an answer that %s", async (_what, answer) => {
+    const { record } = await charged("responses", { answer, body: { tools }, drawing });
+    expect(record.usage?.steps).toMatchObject([{ model: "gpt-image-2", inputTokens: 50, outputTokens: 28_000 }]);
+    expect(record.units).toBeGreaterThanOrEqual(1_000 + 20 * 5 + 30 * 8 + 28_000 * 30);
+  });
+
+  it("are charged beside the estimate of an answer whose other tokens are not counted", async () => {
+    const asked = { body: { tools }, drawing };
+    const { record } = await charged("responses", { ...asked, answer: { ...billed, usage: null } });
+    const { usage, units } = record;
+    expect(usage?.steps).toMatchObject([{ inputTokens: 50, outputTokens: 28_000 }]);
+    const rest = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0) - 28_050;
+    expect([rest > 0, units]).toEqual([true, rest + 20 * 5 + 30 * 8 + 28_000 * 30]);
   });
 
   it.each<[string, object]>([

@@ -319,7 +319,7 @@ const OUTPUT: readonly object[] = [
       { type: "image", url: "https://a.example/1.png" },
     ],
   },
-  { type: "image_generation_call", id: "ig_1", result: "AAAA", output_format: "png" },
+  { type: "image_generation_call", id: "ig_1", result: "AAAA", quality: "low", output_format: "png" },
   { type: "web_search_call", id: "ws_1", action: { query: "Hi" } },
 ];
 

@@ -2,6 +2,7 @@
 
 import { backendFailed } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
+import { DRAWING, pictureTokens } from "../../kinds/chat/model-prices.ts";
 import type { ChatEvent, Citation } from "../../model/chat-event.ts";
 import type { WireObject } from "../../model/chat-request.ts";
 import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
@@ -15,6 +16,7 @@ import { answeredTier, openAIDetails, ToolUses, toolUsesIn } from "../shared/usa
 import { FORMAT } from "./routes.ts";
 import { flatName } from "./schema.ts";
 import {
+  Bill,
   DrawnUsage,
   isKnownPart,
   isRead,
@@ -22,7 +24,7 @@ import {
   type LooseItem,
   type LooseLogprobs,
   LooseResponse,
-  LooseUsage,
+  type LooseUsage,
   ranTool,
   unsupportedInAnswer,
 } from "./schema.upstream.ts";
@@ -39,6 +41,9 @@ type ItemIds = Partial<Pick<LooseItem, "id" | "call_id">>;
 
 /** The types of the events that end a response. */
 const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
+
+/** The type of the events that bring unfinished versions of a picture. */
+const UNFINISHED_PICTURE = "response.image_generation_call.partial_image";
 
 /** The fields in which the deltas of one part differ. */
 const VARIED_FIELDS: VariedFields = { text: ["delta"], ignored: [["sequence_number"], ["obfuscation"]] };
@@ -66,6 +71,13 @@ export class ResponseDecoder extends NativeDecoder {
   #tier: string | undefined;
   /** The uses of tools that the upstream runs; undefined before the first use. */
   #uses: ToolUses | undefined;
+  /** The model that draws for the tool, if the upstream names it. */
+  #drawer: string | undefined;
+  /** The pictures so far, and their estimated tokens. */
+  #pictures = 0;
+  #pictureTokens = 0;
+  /** The places of the pictures of which an unfinished version has come. */
+  readonly #unfinished: Set<number> = new Set();
 
   constructor(limits?: JsonLimits) {
     super(FORMAT, limits);
@@ -88,7 +100,7 @@ export class ResponseDecoder extends NativeDecoder {
   }
 
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.limits, usageIn, LooseUsage, decodeUsage);
+    return lostUsage(text, this.limits, billIn, Bill, (bill) => this.#countsOf(bill, this.#estimatedStep()));
   }
 
   protected isComplete(): boolean {
@@ -118,6 +130,7 @@ export class ResponseDecoder extends NativeDecoder {
       if (typeof event.output_index === "number") this.#last = event.output_index;
       // The caller gets content that the gateway does not read, so the call is not free.
       if (type.endsWith(".delta")) this.add({ type: "usage", usage: {} });
+      if (type === UNFINISHED_PICTURE) this.#draw(this.#last, true);
       return;
     }
     const index = event.output_index ?? this.#items.get(item_id || "")?.index ?? this.#last;
@@ -160,7 +173,8 @@ export class ResponseDecoder extends NativeDecoder {
     }
   }
 
-  #start({ id, model, service_tier }: LooseResponse): void {
+  #start({ id, model, service_tier, tools }: LooseResponse): void {
+    this.#drawer ??= drawerIn(tools);
     const tier = answeredTier(service_tier);
     const usage = tier === undefined || tier === this.#tier ? undefined : { serviceTier: tier };
     if (usage) this.#tier = tier;
@@ -170,16 +184,61 @@ export class ResponseDecoder extends NativeDecoder {
     this.#started = true;
   }
 
+  /** Counts a picture by its first version, which shows most of it. */
+  #draw(index: number, isUnfinished: boolean, quality?: unknown): void {
+    if (this.#unfinished.has(index)) return;
+    if (isUnfinished) {
+      this.#unfinished.add(index);
+      this.hold(1);
+    }
+    this.#pictures++;
+    this.#pictureTokens += pictureTokens(quality);
+    (this.#uses ??= new ToolUses()).add(DRAWING);
+    if (isUnfinished) this.#report();
+  }
+
   /** Counts the use of a tool that has run for an item. */
-  #countTool(item: LooseItem): void {
+  #countTool(item: LooseItem, index: number): void {
     const ran = ranTool(item);
-    if (ran && (this.#uses ??= new ToolUses()).add(ran.name, ran.container)) this.hold(ran.container?.length ?? 0);
+    if (ran?.name === DRAWING) this.#draw(index, false, item.quality);
+    else if (ran && (this.#uses ??= new ToolUses()).add(ran.name, ran.container)) this.hold(ran.container?.length ?? 0);
   }
 
   /** Reports the uses of tools that have been counted since the last report. */
   #report(): void {
     const usage = this.#uses?.report();
-    if (usage) this.add({ type: "usage", usage });
+    if (usage) this.add({ type: "usage", usage: { ...usage, ...stepsOf(this.#estimatedStep()) } });
+  }
+
+  /** Estimates the tokens of the pictures so far, until the bill comes; undefined where the upstream does not name the model that draws. */
+  #estimatedStep(): UsageStep | undefined {
+    if (this.#pictures === 0 || this.#drawer === undefined) return undefined;
+    return this.#stepOf({ outputTokens: this.#pictureTokens, ...drawnDetails(this.#pictureTokens) });
+  }
+
+  #stepOf(counts: UsageStep): UsageStep {
+    return {
+      ...counts,
+      ...(this.#drawer !== undefined && { model: this.#drawer }),
+      ...(this.#pictures > 0 && { serverToolUses: { [DRAWING]: this.#pictures } }),
+    };
+  }
+
+  /**
+   * Returns the counts of a bill, with the pictures that it bills beside its usage.
+   *
+   * @param otherwise The step for pictures that are not billed by their tokens. Default: they are charged by their number.
+   */
+  #countsOf({ usage, tool_usage, tools }: Bill, otherwise?: UsageStep): Partial<Usage> {
+    this.#drawer ??= drawerIn(tools);
+    const billed = { ...searchesIn(tool_usage), ...(usage && toolUsesIn(usage)) };
+    if (Object.keys(billed).length > 0) (this.#uses ??= new ToolUses()).learn(billed);
+    const drawn = drawnIn(tool_usage);
+    const step = drawn ? this.#stepOf(drawn) : otherwise;
+    const counts = usage ? withStep(decodeUsage(usage), step) : stepsOf(step);
+    // Take back what was estimated.
+    const none = !step && this.#pictures > 0 && this.#drawer !== undefined ? { steps: [] } : undefined;
+    return { ...counts, ...none, ...this.#uses?.report() };
   }
 
   /** Returns an item that has begun. Its place counts more than its ids, because some servers change these with each event. */
@@ -217,7 +276,7 @@ export class ResponseDecoder extends NativeDecoder {
     const begun = this.#find(item, index);
     if (begun?.done) return;
     (begun ?? this.#note(item, index, undefined)).done = true;
-    this.#countTool(item);
+    this.#countTool(item, index);
     const isNew = !begun?.hasDeltas;
     switch (item.type) {
       case "message":
@@ -323,21 +382,12 @@ export class ResponseDecoder extends NativeDecoder {
   #end(response: LooseResponse): void {
     this.#start(response);
     if (this.#finished) return;
-    const { status, error, incomplete_details, output, usage, tool_usage } = response;
-    const drawn = drawnIn(response);
+    const { status, error, incomplete_details, output } = response;
     if (status === "failed" || status === "cancelled") throw decodeUpstreamError(undefined, { error: error ?? {} });
     this.#finished = true;
     for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
-    // Pictures are billed by their tokens, not by their number.
-    const billed = {
-      ...searchesIn(tool_usage),
-      ...(usage && toolUsesIn(usage)),
-      ...(drawn && { image_generation: 0 }),
-    };
-    if (Object.keys(billed).length > 0) (this.#uses ??= new ToolUses()).learn(billed);
-    const counts = usage && withStep(decodeUsage(usage), drawn);
-    if (counts) this.add({ type: "usage", usage: { ...counts, ...this.#uses?.report() } });
-    else this.#report();
+    const counts = this.#countsOf(response);
+    if (Object.keys(counts).length > 0) this.add({ type: "usage", usage: counts });
     const isCut = status === "incomplete" || incomplete_details?.reason != null;
     const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
     const ended = this.#hasCalls ? "tool-calls" : this.#hasRefusal ? "refusal" : "stop";
@@ -351,28 +401,46 @@ function searchesIn(usage: unknown): { readonly web_search?: number } {
   return typeof searches === "number" && searches !== 0 ? { web_search: searches } : {};
 }
 
-/**
- * Returns the tokens of the pictures that OpenAI's tool has drawn, with the model that has drawn them; undefined without any. `usage` leaves
- * these tokens out, although they are billed.
- */
-function drawnIn({ tool_usage, tools }: LooseResponse): UsageStep | undefined {
-  const told: unknown = isJsonObject(tool_usage) ? tool_usage["image_gen"] : undefined;
+/** Returns the tokens of the pictures that OpenAI's tool has drawn; undefined without any. They are billed, but `usage` leaves them out. */
+function drawnIn(usage: unknown): UsageStep | undefined {
+  const told: unknown = isJsonObject(usage) ? usage["image_gen"] : undefined;
   if (!isValid(DrawnUsage, told)) return undefined;
-  const { cached_tokens, input_tokens_details: details } = told;
+  const { cached_tokens, cached_tokens_details: cached, input_tokens_details: details, output_tokens } = told;
   const counts = decodeUsage({ ...told, input_tokens_details: { ...details, cached_tokens } });
   if (!counts.inputTokens && !counts.outputTokens) return undefined;
-  const tool: unknown =
-    Array.isArray(tools) && tools.find((one) => isJsonObject(one) && one["type"] === "image_generation");
-  const model = isJsonObject(tool) ? tool["model"] : undefined;
-  return { ...counts, ...(typeof model === "string" && { model }) };
+  const tokens = cached?.cached_image_tokens;
+  return {
+    ...counts,
+    details: {
+      ...(!told.output_tokens_details && drawnDetails(output_tokens ?? 0).details),
+      ...counts.details,
+      ...(tokens && { cacheRead: [{ modality: "image", tokens }] }),
+    },
+  };
 }
 
-/** Adds a step that the counts leave out. */
+const drawnDetails = (tokens: number): Required<Pick<UsageStep, "details">> => ({
+  details: { output: [{ modality: "image", tokens }] },
+});
+
+/** Returns the model of the tool that draws. */
+function drawerIn(tools: unknown): string | undefined {
+  const tool: unknown = Array.isArray(tools) && tools.find((one) => isJsonObject(one) && one["type"] === DRAWING);
+  const model = isJsonObject(tool) ? tool["model"] : undefined;
+  return typeof model === "string" ? model : undefined;
+}
+
+const stepsOf = (step: UsageStep | undefined): Partial<Usage> => (step ? { steps: [step] } : {});
+
+/** Adds a step that the counts leave out. The uses of its tools are among those of the counts. */
 function withStep(counts: Partial<Usage>, step: UsageStep | undefined): Partial<Usage> {
   if (!step) return counts;
-  const { model: _, ...own } = step;
+  const { model: _, serverToolUses: _uses, ...own } = step;
   return { ...sumOfUsages<Partial<Usage>>(counts, own), steps: [step] };
 }
+
+/** Finds the bill in a complete response or an event. */
+const billIn = (wire: JsonObject): unknown => (isJsonObject(wire["response"]) ? wire["response"] : wire);
 
 /** Finds the usage in a complete response or an event. */
 export const usageIn = ({ response, usage }: JsonObject): unknown =>

@@ -66,6 +66,7 @@ const KnownItem = object({
   container_id: envelope,
   outputs: v.nullish(array(object({ type: maybeText, logs: maybeText, url: unsupported(maybeText) }))),
   result: v.optional(v.unknown()),
+  quality: unsupported(envelope),
   output_format: maybeText,
 });
 export type LooseItem = v.InferOutput<typeof KnownItem>;
@@ -129,7 +130,15 @@ export const LooseUsage = object({
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;
 
 /** The tokens of the pictures that OpenAI's tool has drawn. */
-export const DrawnUsage = object({ ...LooseUsage.entries, cached_tokens: maybeCount });
+export const DrawnUsage = object({
+  ...LooseUsage.entries,
+  cached_tokens: maybeCount,
+  cached_tokens_details: v.nullish(object({ cached_image_tokens: maybeCount })),
+});
+
+/** The counts of a response. */
+export const Bill = object({ usage: v.nullish(LooseUsage), tool_usage: envelope, tools: envelope });
+export type Bill = v.InferOutput<typeof Bill>;
 
 /** A complete response, or the response in an event of a stream. */
 export const LooseResponse = object({

@@ -476,10 +476,15 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const { inputTokens, outputTokens, ...others } = withParts(this.#known);
     // An upstream that ignores the limit may send any amount in one event. Charge no more than where smaller events are cut.
     const most = this.#outputLimit * TRUST.times + TRUST.tokens;
-    const estimated = Math.min(Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS, most);
+    // The steps of an answer whose totals are unknown stand beside the estimates. Its media are those of the steps.
+    const inSteps = (name: "inputTokens" | "outputTokens"): number =>
+      (others.steps ?? []).reduce((sum, step) => sum + (step[name] ?? 0), 0);
+    const written = outputTokens === undefined ? inSteps("outputTokens") : 0;
+    const media = written > 0 ? 0 : this.#media * MEDIA_TOKENS;
+    const estimated = Math.min(Math.ceil(this.#outputEstimate) + media, most) + written;
     return {
       // No model answers nothing: some servers count zero where they do not count, or before they have counted.
-      inputTokens: inputTokens || this.#inputTokens,
+      inputTokens: inputTokens || this.#inputTokens + inSteps("inputTokens"),
       // Before the end, the backend's latest count may not include the latest text.
       outputTokens: this.#isFinal ? (outputTokens ?? Math.max(1, estimated)) : Math.max(outputTokens ?? 0, estimated),
       cacheReadTokens: others.cacheReadTokens ?? 0,

@@ -20,8 +20,8 @@ export interface RanModels {
 }
 
 /**
- * Returns the price of an answer: the sum of its steps, each at the price of its own model. A model without a price costs as the dearest
- * model of the request, and is noted in `ran`.
+ * Returns the price of an answer: the sum of its steps, each at the price of its own model. A step of a model without a price costs its uses
+ * of tools, or as the dearest model of the request where they have no price: the model is then noted in `ran`.
  *
  * @param leavesOut As in `priceAmong`.
  */
@@ -38,12 +38,15 @@ export function priceOfSteps(
     model: string,
     kind: ModelKind,
     upstream: UpstreamModel | undefined,
+    serverToolUses?: ToolUses,
   ): number => {
     if (name === undefined) return usual(usage, model, kind, upstream);
     if (name === (upstream?.model ?? model)) return price(usage, model, kind, upstream);
     try {
       return priceOfOther(price, usage, name, kind, upstream);
     } catch {
+      const byUse = serverToolUses ? usual({ ...NO_USAGE, serverToolUses }, model, kind, upstream) : 0;
+      if (byUse > 0) return byUse;
       ran.unpriced = name;
       const advisors = advisorsIn(native).map((one) => priceOfOther(price, usage, one.model, kind, upstream));
       return Math.max(priceAmong(price, native)(usage, model, kind, upstream), ...advisors);
@@ -56,9 +59,9 @@ export function priceOfSteps(
     const rest = steps && besideSteps(usage);
     if (!steps || !rest) return priceOf(whole, fallback, model, kind, upstream);
     let units = isNothing(rest) ? 0 : priceOf(rest, fallback, model, kind, upstream);
-    for (const { model: name, ...counts } of steps) {
+    for (const { model: name, serverToolUses, ...counts } of steps) {
       const step = { ...NO_USAGE, ...(name === undefined && wordsOf(whole)), ...counts };
-      units += Math.ceil(priceOf(step, name ?? fallback, model, kind, upstream));
+      units += Math.ceil(priceOf(step, name ?? fallback, model, kind, upstream, serverToolUses));
     }
     return units;
   };
@@ -106,6 +109,41 @@ function advisorsIn(native: NativeRequest | undefined): readonly Advisor[] {
   });
 }
 
+/** A tool that draws. The upstream bills its pictures by the tokens of the model that draws. */
+interface Drawing {
+  /** The model that draws; undefined where the upstream chooses it. */
+  readonly model: string | undefined;
+  /** The most pictures of a call, as far as they are held. */
+  readonly uses: number;
+  /** The most tokens of a picture. */
+  readonly outputTokens: number;
+}
+
+/** The name under which pictures are priced by their number. */
+export const DRAWING = "image_generation";
+
+/** The most tokens of a picture by its quality, of the sizes that OpenAI calls usual. */
+const PICTURE_TOKENS: ReadonlyMap<unknown, number> = new Map([
+  ["low", 408],
+  ["medium", 1_584],
+]);
+const MOST_PICTURE_TOKENS = 6_240;
+
+/** Returns the tokens of a picture that a tool has drawn or may draw. */
+export const pictureTokens = (quality: unknown): number => PICTURE_TOKENS.get(quality) ?? MOST_PICTURE_TOKENS;
+
+function drawingsIn(request: ChatRequest): readonly Drawing[] {
+  return definitionsIn(request).flatMap((definition) => {
+    if (!billedNames(definition).includes(DRAWING)) return [];
+    const { model, quality } = definition;
+    return {
+      model: typeof model === "string" ? model : undefined,
+      uses: heldUses(definition["max_uses"] ?? request.native?.body["max_tool_calls"]),
+      outputTokens: pictureTokens(quality),
+    };
+  });
+}
+
 /** The uses of a tool that are held, where the request does not limit them, and the most of those that it permits. */
 const HELD_USES = { usual: 4, most: 64 };
 
@@ -134,23 +172,31 @@ function billedNames(definition: Readonly<Record<string, unknown>>): readonly st
 
 type ToolUses = NonNullable<Usage["serverToolUses"]>;
 
-/** Returns the uses of the provider's tools that a request is held for: the most, and one of each tool; undefined without such a tool. */
-function usesIn({
-  tools,
-  toolChoice,
-  native,
-}: ChatRequest): { readonly most: ToolUses; readonly least: ToolUses } | undefined {
+/** Returns the definitions of the tools that the provider runs, and of others; none where no tool may be called. */
+function definitionsIn({ tools, toolChoice, native }: ChatRequest): readonly Readonly<Record<string, unknown>>[] {
+  if (toolChoice?.type === "none") return [];
+  const definitions = new Set<Readonly<Record<string, unknown>>>(toolsIn(native));
+  for (const tool of tools) if (tool.type === "provider") definitions.add(tool.definition);
+  return [...definitions];
+}
+
+const heldUses = (limit: unknown): number => (isCount(limit) ? Math.min(limit, HELD_USES.most) : HELD_USES.usual);
+
+/**
+ * Returns the uses of the provider's tools that a request is held for, but for pictures: the most, and one of each tool; undefined without such
+ * a tool.
+ */
+function usesIn(request: ChatRequest): { readonly most: ToolUses; readonly least: ToolUses } | undefined {
+  const { tools, toolChoice, native } = request;
   if (toolChoice?.type === "none") return undefined;
   const most = new Map<string, number>();
   const add = (name: string, limit: unknown): void => {
-    const permitted = isCount(limit) ? Math.min(limit, HELD_USES.most) : HELD_USES.usual;
+    const permitted = heldUses(limit);
     most.set(name, Math.max(most.get(name) ?? 0, USED_ONCE.has(name) ? Math.min(1, permitted) : permitted));
   };
   const { max_tool_calls: limit, web_search_options: search } = native?.body ?? {};
-  const definitions: Readonly<Record<string, unknown>>[] = [...toolsIn(native)];
-  for (const tool of tools) if (tool.type === "provider") definitions.push(tool.definition);
-  for (const definition of definitions)
-    for (const name of billedNames(definition)) add(name, definition["max_uses"] ?? limit);
+  for (const definition of definitionsIn(request))
+    for (const name of billedNames(definition)) if (name !== DRAWING) add(name, definition["max_uses"] ?? limit);
   if (tools.some(({ type }) => type === "code-execution")) add("code_interpreter", limit);
   // Models of OpenAI that search are charged for one search.
   if (isJsonObject(search)) add("web_search", 1);
@@ -170,24 +216,24 @@ const withUses =
 
 /** The prices of a request before the call. */
 export interface HeldPrices {
-  /** With one advice of each advisor, and one use of each tool of the provider: a key that can pay for so much is served. */
+  /** With one advice of each advisor, one picture, and one use of each tool of the provider: a key that can pay for so much is served. */
   readonly least: Price;
-  /** With all advices and uses that are held. */
+  /** With all advices, pictures and uses that are held. */
   readonly most: Price;
 }
 
 /**
- * Returns the prices of a request before the call: of the dearest model that may answer, of the provider's tools, and of the advices. An advisor
- * reads the input and what the answering model has written.
+ * Returns the prices of a request before the call: of the dearest model that may answer, of the provider's tools, of the advices and of the
+ * pictures. An advisor reads the input and what the answering model has written, and a model that draws reads the input.
  */
 export function pricesOfHold(price: Price, request: ChatRequest): HeldPrices {
   const { native } = request;
   const among = priceAmong(price, native);
   const uses = usesIn(request);
-  const advisors = advisorsIn(native);
+  const [advisors, drawings] = [advisorsIn(native), drawingsIn(request)];
   const [least, most] = uses ? [withUses(among, uses.least), withUses(among, uses.most)] : [among, among];
-  if (advisors.length === 0) return { least, most };
-  const withAdvices =
+  if (advisors.length === 0 && drawings.length === 0) return { least, most };
+  const withModels =
     (priceOf: Price, most: number): Price =>
     (usage, model, kind, upstream) => {
       let units = priceOf(usage, model, kind, upstream);
@@ -195,9 +241,19 @@ export function pricesOfHold(price: Price, request: ChatRequest): HeldPrices {
       for (const { model: advisor, uses, outputTokens } of advisors) {
         const reasoningTokens = Math.min(usage.reasoningTokens, outputTokens);
         const advice = { ...usage, inputTokens, outputTokens, reasoningTokens };
-        units += Math.min(uses, most) * Math.ceil(priceOfOther(price, advice, advisor, kind, upstream));
+        units += Math.min(uses, MAX_ADVICES, most) * Math.ceil(priceOfOther(price, advice, advisor, kind, upstream));
+      }
+      for (const { model: drawer, uses, outputTokens } of drawings) {
+        const output = [{ modality: "image", tokens: outputTokens }] as const;
+        const picture = { ...usage, outputTokens, reasoningTokens: 0, details: { ...usage.details, output } };
+        const byOther = (counts: Usage): number => priceOfOther(price, counts, drawer ?? model, kind, upstream);
+        const own = among(picture, model, kind, upstream);
+        const byToken = drawer === undefined ? own : costOr(own, byOther, picture);
+        const byNumber = (counts: Usage): number => among(counts, model, kind, upstream);
+        const byUse = costOr(0, byNumber, { ...NO_USAGE, serverToolUses: { [DRAWING]: 1 } });
+        units += Math.min(uses, most) * Math.ceil(Math.max(byToken, byUse));
       }
       return units;
     };
-  return { least: withAdvices(least, 1), most: withAdvices(most, MAX_ADVICES) };
+  return { least: withModels(least, 1), most: withModels(most, Infinity) };
 }

@@ -316,16 +316,15 @@ describe("the hold of a request with a tool that its provider runs", () => {
     ["a search of Responses", { ...RESPONSES, tools: [{ type: "web_search_preview_2025_03_11" }] }, { web_search: 4 }],
     ["a limit of all tools", { ...RESPONSES, tools: [{ type: "x_search" }], max_tool_calls: 3 }, { x_search: 3 }],
     [
-      "code, pictures and files",
+      "code and files",
       {
         ...RESPONSES,
         tools: [
           { type: "code_interpreter", container: { type: "auto" } },
-          { type: "image_generation" },
           { type: "file_search", vector_store_ids: ["vs_1"] },
         ],
       },
-      { code_interpreter: 1, image_generation: 4, file_search: 4 },
+      { code_interpreter: 1, file_search: 4 },
     ],
     ["a search of Google", { ...GEMINI, tools: [{ googleSearch: {} }] }, { web_search: 4, web_search_prompt: 1 }],
     ["Google Maps", { ...GEMINI, tools: [{ google_maps: {} }] }, { maps: 4, maps_prompt: 1 }],
@@ -346,6 +345,59 @@ describe("the hold of a request with a tool that its provider runs", () => {
     const least = own - LIMIT + 1 + PER_USE.web_search;
     expect(await holdOf(body, least, byUse)).toEqual({ status: 200, held: least });
     expect(await holdOf(body, least - 1, byUse)).toEqual({ status: 429, held: undefined });
+  });
+});
+
+/** A unit for each token, and a hundred for one of a picture by the model that draws. */
+const byPicture: Price = ({ inputTokens, outputTokens, details }, model) => {
+  if (model !== "any" && model !== "large") throw new Error("There is no such price.");
+  const [written] = details?.output ?? [];
+  const pictures = model === "large" && written?.modality === "image" ? written.tokens : 0;
+  return inputTokens + outputTokens + 99 * pictures;
+};
+
+/** As before, and a million for a picture. */
+const byNumber: Price = (usage, ...of) =>
+  byPicture(usage, ...of) + 1_000_000 * (usage.serverToolUses?.["image_generation"] ?? 0);
+
+/** A unit for each token that is none of a picture. */
+const byText: Price = ({ inputTokens, outputTokens }, model) =>
+  model === "any" && outputTokens <= LIMIT ? inputTokens + outputTokens : 0;
+
+const heldBy = async (body: object, price: Price = byPicture): Promise<number | undefined> =>
+  (await holdOf(body, 1e9, price, "/v1/responses")).held;
+
+describe("the hold of a request with a tool that draws", () => {
+  const RESPONSES = { input: "ten tokens", max_output_tokens: LIMIT };
+  const drawing = (more: object = {}): object => ({ ...RESPONSES, tools: [{ type: "image_generation", ...more }] });
+
+  it.each<[what: string, body: object, pictures: number, tokens: number, factor: number]>([
+    ["four pictures of the best quality", drawing({ model: "large" }), 4, 6_240, 100],
+    ["a quality that is chosen later", drawing({ model: "large", quality: "auto" }), 4, 6_240, 100],
+    ["its quality", drawing({ model: "large", quality: "medium" }), 4, 1_584, 100],
+    ["the limit of all tools", { ...drawing({ model: "large", quality: "low" }), max_tool_calls: 1 }, 1, 408, 100],
+    ["a model that it leaves open", drawing(), 4, 6_240, 1],
+    ["a model without a price", drawing({ model: "unknown" }), 4, 6_240, 1],
+    ["no picture that may not be drawn", { ...drawing({ model: "large" }), tool_choice: "none" }, 0, 0, 0],
+  ])("has the tokens of %s", async (_what, body, pictures, tokens, factor) => {
+    const own = (await heldBy(RESPONSES)) ?? 0;
+    const plain = (await heldBy(body, byText)) ?? 0;
+    expect(own).toBeGreaterThan(LIMIT);
+    expect(await heldBy(body)).toBe(plain + pictures * (plain - LIMIT + factor * tokens));
+  });
+
+  it("has the price of a picture where this is higher", async () => {
+    const body = drawing({ model: "large", quality: "low" });
+    const pictures = ((await heldBy(body, byNumber)) ?? 0) - ((await heldBy({ ...body, tool_choice: "none" })) ?? 0);
+    expect(pictures).toBe(4_000_000);
+  });
+
+  it("needs no more than one picture", async () => {
+    const body = drawing({ model: "large", quality: "low" });
+    const own = ((await heldBy({ ...body, tool_choice: "none" })) ?? 0) - LIMIT;
+    const least = own + 1 + own + 100 * 408;
+    expect(await holdOf(body, least, byPicture, "/v1/responses")).toEqual({ status: 200, held: least });
+    expect(await holdOf(body, least - 1, byPicture, "/v1/responses")).toEqual({ status: 429, held: undefined });
   });
 });
 
