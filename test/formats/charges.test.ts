@@ -442,6 +442,16 @@ const endedMessage = (usage: object) => [
   { type: "message_stop" },
 ];
 
+it("writes to caches of messages are charged where only their times to live are counted", async () => {
+  const cache_creation = { ephemeral_5m_input_tokens: 2_000, ephemeral_1h_input_tokens: 500 };
+  const usage = { input_tokens: 100, output_tokens: 9, cache_creation };
+  const { message } = begunMessage(null);
+  const answer = { ...message, content: [{ type: "text", text: "Noon." }], stop_reason: "end_turn", usage };
+  const row = { cacheWrite: 2, cacheWrite1h: 4 };
+  const { record, failures } = await charged("messages", { answer, row });
+  expect([failures, record.certainty, record.units]).toEqual([[], "exact", 100 + 2 * 2_000 + 4 * 500 + 9]);
+});
+
 describe("the tools of messages", () => {
   it.each([null, { web_search_requests: 0, web_fetch_requests: 0 }])(
     "are charged in an answer that is cut by the results that have come, after the count %j",

@@ -56,14 +56,17 @@ export function decodeUsage(sent: UpstreamUsage, fallbacks: readonly Fallback[] 
   const { usage, steps } = split(sent, fallbacks, words);
   const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = usage;
   const { output_tokens_details, cache_creation, server_tool_use } = usage;
-  const [written, read] = [cache_creation_input_tokens ?? 0, cache_read_input_tokens ?? 0];
+  const writes = cache_creation ? countsNamed(cache_creation, CACHE_WRITES) : undefined;
+  // Some servers count the writes by their time to live alone.
+  const written = cache_creation_input_tokens ?? Object.values(writes ?? {}).reduce((sum, count) => sum + count, 0);
+  const read = cache_read_input_tokens ?? 0;
   return {
     ...(input_tokens != null && { inputTokens: input_tokens + written + read }),
     ...(output_tokens != null && { outputTokens: output_tokens }),
-    ...(cache_creation_input_tokens != null && { cacheWriteTokens: written }),
+    ...((cache_creation_input_tokens != null || written > 0) && { cacheWriteTokens: written }),
     ...(cache_read_input_tokens != null && { cacheReadTokens: read }),
     ...(output_tokens_details?.thinking_tokens != null && { reasoningTokens: output_tokens_details.thinking_tokens }),
-    ...(cache_creation && { cacheWritesByTtl: countsNamed(cache_creation, CACHE_WRITES) }),
+    ...(writes && { cacheWritesByTtl: writes }),
     ...(server_tool_use && { serverToolUses: countsNamed(server_tool_use, TOOL_USES) }),
     ...words,
     ...(steps && steps.length > 0 && { steps }),
