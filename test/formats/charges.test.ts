@@ -410,6 +410,36 @@ describe("pictures that the tool of Responses draws", () => {
   });
 });
 
+const chunkOf = (delta: object) => ({
+  id: "c",
+  object: "chat.completion.chunk",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, delta, finish_reason: null }],
+});
+
+const cut = async (...deltas: readonly object[]) => {
+  const answer = [...deltas, { content: LAST }].map((delta) => chunkOf(delta));
+  const row = { imageOutput: 30, audioOutput: 60 };
+  return (await charged("chat-completions", { answer, row, isCut: true })).record;
+};
+
+describe("media of an answer that is cut", () => {
+  const picture = { images: [{ type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } }] };
+  // A quarter of a second of raw samples, in base64.
+  const sound = { audio: { id: "a", data: "A".repeat(16_000) } };
+
+  it.each<[what: string, deltas: readonly object[], details: readonly object[], units: number]>([
+    ["pictures", [picture, picture], [{ modality: "image", tokens: 2_580 }], 2_580 * 30],
+    // 32 tokens a second, however many pieces a second has.
+    ["sounds", Array.from({ length: 12 }, () => sound), [{ modality: "audio", tokens: 96 }], 96 * 60],
+  ])("have the prices of %s", async (_what, deltas, output, units) => {
+    const { record, plain } = { record: await cut(...deltas), plain: await cut({ content: "" }) };
+    expect([record.certainty, record.usage?.details]).toEqual(["estimated", { output }]);
+    expect(record.units - plain.units).toBe(units);
+  });
+});
+
 const startOf = (content_block: object, index: number) => ({ type: "content_block_start", index, content_block });
 const stopOf = (index: number) => ({ type: "content_block_stop", index });
 const resultOf = (tool: string, content: object, index: number) => [

@@ -264,6 +264,16 @@ const MAX_RECORDING_TOKENS = 1_048_576;
 const RAW_AUDIO = /^audio\/(?:pcm|l16)(?:;.*?\brate=(\d{4,6}))?/i;
 const RAW_RATE_HZ = 16_000;
 
+/** Returns the bytes of one second of raw samples; undefined for any other type of media. */
+function rawBytes(mediaType: string): number | undefined {
+  const raw = RAW_AUDIO.exec(mediaType);
+  return raw ? 2 * (Number(raw[1]) || RAW_RATE_HZ) : undefined;
+}
+
+/** Estimates the tokens of a sound in an answer, or of a piece of one, which has no header. */
+export const soundTokens = ({ mediaType, data }: { readonly mediaType: string; readonly data: string }): number =>
+  ((data.length * 3) / 4 / (rawBytes(mediaType) ?? SECOND_BYTES.audio.fewest)) * SECOND_TOKENS.audio;
+
 function mediaTokens({ kind, source }: MediaPart, estimate: Estimate): number {
   if (kind === "image" && estimate.pictureTokens !== undefined) return estimate.pictureTokens;
   const file = fileOf(source, estimate);
@@ -273,8 +283,8 @@ function mediaTokens({ kind, source }: MediaPart, estimate: Estimate): number {
   }
   if (!file) return MAX_RECORDING_TOKENS;
   const { most, fewest } = SECOND_BYTES[kind];
-  const raw = source.type === "base64" ? RAW_AUDIO.exec(source.mediaType) : null;
-  const told = raw ? file.length / (2 * (Number(raw[1]) || RAW_RATE_HZ)) : recordingSeconds(file);
+  const raw = source.type === "base64" ? rawBytes(source.mediaType) : undefined;
+  const told = raw === undefined ? recordingSeconds(file) : file.length / raw;
   const seconds = Math.max(told ?? file.length / fewest, file.length / most);
   return Math.min(MAX_RECORDING_TOKENS, seconds * SECOND_TOKENS[kind]);
 }

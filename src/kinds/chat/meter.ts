@@ -38,11 +38,12 @@ import {
   TRUST,
 } from "../meter.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
+import { soundTokens } from "./input-tokens.ts";
 import { priceOfSteps, type RanModels } from "./model-prices.ts";
 import { charge, type Price, tokenPrice } from "./price.ts";
 
-/** The estimated tokens of a picture or a sound in an answer. */
-const MEDIA_TOKENS = 1_290;
+/** The estimated tokens of a picture in an answer. */
+const PICTURE_TOKENS = 1_290;
 
 /**
  * An answer is cut when its estimated tokens exceed its output limit × `times` + `tokens`. Estimates are rough, most of all for short
@@ -124,9 +125,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   readonly #ran: RanModels = { answered: undefined, fallback: undefined, unpriced: undefined };
   /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
   #hasBegun = false;
-  /** The estimated tokens of text, tool calls and code. `#media` counts pictures and sounds. */
+  /** The estimated tokens of text, tool calls and code. */
   #outputEstimate = 0;
-  #media = 0;
+  /** The estimated tokens of pictures, and of sounds: each may have its own price. */
+  #media = NO_MEDIA;
   /** The backend's latest counts. */
   #known: Partial<Usage> = {};
   /**
@@ -266,7 +268,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         this.#outputEstimate += encryptedTokens(event.data);
         break;
       case "media":
-        this.#media++;
+        this.#media = withMedia(this.#media, event);
         break;
       // The model does not generate the output of code. If the model reads this output, the backend counts it as input.
       case "code-result":
@@ -364,7 +366,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   get #outputLimit(): number {
     const { maxOutputTokens, candidateCount = 1 } = this.#request;
     // A picture or a sound has more tokens than a very low limit.
-    return Math.max(maxOutputTokens * candidateCount, this.#media > 0 ? MEDIA_TOKENS : 0);
+    return Math.max(maxOutputTokens * candidateCount, this.#media === NO_MEDIA ? 0 : PICTURE_TOKENS);
   }
 
   /** Records that the gateway stopped the backend before it had counted all of its text. */
@@ -466,7 +468,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     if (!this.#isFinal) this.#model = this.#ran.answered = this.#ran.fallback = undefined;
     this.#estimateAtFinish = undefined;
     this.#known = {};
-    this.#outputEstimate = this.#media = this.#finished = 0;
+    this.#outputEstimate = this.#finished = 0;
+    this.#media = NO_MEDIA;
     this.#hasBegun = this.#reportsUsage = this.#isFinal = false;
   }
 
@@ -480,18 +483,23 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const inSteps = (name: "inputTokens" | "outputTokens"): number =>
       (others.steps ?? []).reduce((sum, step) => sum + (step[name] ?? 0), 0);
     const written = outputTokens === undefined ? inSteps("outputTokens") : 0;
-    const media = written > 0 ? 0 : this.#media * MEDIA_TOKENS;
-    const estimated = Math.min(Math.ceil(this.#outputEstimate) + media, most) + written;
+    const { image, audio } = written > 0 ? NO_MEDIA : this.#media;
+    const estimated = Math.min(Math.ceil(this.#outputEstimate + image + audio), most) + written;
+    // Before the end, the backend's latest count may not include the latest text.
+    const output = this.#isFinal ? (outputTokens ?? Math.max(1, estimated)) : Math.max(outputTokens ?? 0, estimated);
+    const details =
+      output > (outputTokens ?? 0) && image + audio > 0 && !others.details?.output
+        ? { ...others.details, output: detailsOf({ image, audio }, output) }
+        : others.details;
     return {
       // No model answers nothing: some servers count zero where they do not count, or before they have counted.
       inputTokens: inputTokens || this.#inputTokens + inSteps("inputTokens"),
-      // Before the end, the backend's latest count may not include the latest text.
-      outputTokens: this.#isFinal ? (outputTokens ?? Math.max(1, estimated)) : Math.max(outputTokens ?? 0, estimated),
+      outputTokens: output,
       cacheReadTokens: others.cacheReadTokens ?? 0,
       cacheWriteTokens: others.cacheWriteTokens ?? 0,
       reasoningTokens: others.reasoningTokens ?? 0,
       ...(others.toolUseTokens !== undefined && { toolUseTokens: others.toolUseTokens }),
-      ...(others.details && { details: others.details }),
+      ...(details && { details }),
       ...(others.cacheWritesByTtl && { cacheWritesByTtl: others.cacheWritesByTtl }),
       ...(others.serverToolUses && { serverToolUses: others.serverToolUses }),
       ...(others.serviceTier !== undefined && { serviceTier: others.serviceTier }),
@@ -525,6 +533,29 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const isCounted = this.#known.inputTokens !== undefined && this.#known.outputTokens !== undefined;
     return this.#isFinal && isCounted && !this.#isDoubtful ? "exact" : "estimated";
   }
+}
+
+/** The estimated tokens of media. */
+interface MediaTokens {
+  readonly image: number;
+  readonly audio: number;
+}
+
+const NO_MEDIA: MediaTokens = { image: 0, audio: 0 };
+
+const withMedia = ({ image, audio }: MediaTokens, event: Extract<ChatEvent, { type: "media" }>): MediaTokens =>
+  /^audio\//i.test(event.mediaType)
+    ? { image, audio: audio + soundTokens(event) }
+    : { image: image + PICTURE_TOKENS, audio };
+
+/** Returns the counts of media, not more than the whole output. */
+function detailsOf({ image, audio }: MediaTokens, most: number): readonly ModalityCount[] {
+  const pictures = Math.min(image, most);
+  const counts = [
+    { modality: "image", tokens: pictures },
+    { modality: "audio", tokens: Math.min(Math.ceil(audio), most - pictures) },
+  ] as const;
+  return counts.filter(({ tokens }) => tokens > 0);
 }
 
 type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
