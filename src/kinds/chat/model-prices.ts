@@ -97,8 +97,7 @@ const ADVISOR = /^(?:[\w-]+:)?advisor(?:_|$)/;
 function advisorsIn(native: NativeRequest | undefined): readonly Advisor[] {
   return toolsIn(native).flatMap((tool) => {
     if (typeof tool["type"] !== "string" || !ADVISOR.test(tool["type"])) return [];
-    const settings = isJsonObject(tool["parameters"]) ? { ...tool, ...tool["parameters"] } : tool;
-    const { model, max_uses, max_tokens, max_completion_tokens } = settings;
+    const { model, max_uses, max_tokens, max_completion_tokens } = settingsOf(tool);
     if (typeof model !== "string") return [];
     const limit = max_tokens ?? max_completion_tokens;
     return {
@@ -108,6 +107,10 @@ function advisorsIn(native: NativeRequest | undefined): readonly Advisor[] {
     };
   });
 }
+
+/** Returns the settings of a tool. OpenRouter's have a field of their own. */
+const settingsOf = (tool: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  isJsonObject(tool["parameters"]) ? { ...tool, ...tool["parameters"] } : tool;
 
 /** A tool that draws. The upstream bills its pictures by the tokens of the model that draws. */
 interface Drawing {
@@ -135,10 +138,10 @@ export const pictureTokens = (quality: unknown): number => PICTURE_TOKENS.get(qu
 function drawingsIn(request: ChatRequest): readonly Drawing[] {
   return definitionsIn(request).flatMap((definition) => {
     if (!billedNames(definition).includes(DRAWING)) return [];
-    const { model, quality } = definition;
+    const { model, quality, max_uses } = settingsOf(definition);
     return {
       model: typeof model === "string" ? model : undefined,
-      uses: heldUses(definition["max_uses"] ?? request.native?.body["max_tool_calls"]),
+      uses: heldUses(max_uses ?? request.native?.body["max_tool_calls"]),
       outputTokens: pictureTokens(quality),
     };
   });

@@ -371,11 +371,17 @@ describe("the hold of a request with a tool that draws", () => {
   const RESPONSES = { input: "ten tokens", max_output_tokens: LIMIT };
   const drawing = (more: object = {}): object => ({ ...RESPONSES, tools: [{ type: "image_generation", ...more }] });
 
+  const elsewhere = drawing({
+    type: "openrouter:image_generation",
+    parameters: { model: "large", quality: "medium" },
+  });
+
   it.each<[what: string, body: object, pictures: number, tokens: number, factor: number]>([
     ["four pictures of the best quality", drawing({ model: "large" }), 4, 6_240, 100],
     ["a quality that is chosen later", drawing({ model: "large", quality: "auto" }), 4, 6_240, 100],
     ["its quality", drawing({ model: "large", quality: "medium" }), 4, 1_584, 100],
     ["the limit of all tools", { ...drawing({ model: "large", quality: "low" }), max_tool_calls: 1 }, 1, 408, 100],
+    ["the settings of another maker's tool", elsewhere, 4, 1_584, 100],
     ["a model that it leaves open", drawing(), 4, 6_240, 1],
     ["a model without a price", drawing({ model: "unknown" }), 4, 6_240, 1],
     ["no picture that may not be drawn", { ...drawing({ model: "large" }), tool_choice: "none" }, 0, 0, 0],
