@@ -764,6 +764,34 @@ describe("the search", () => {
     expect(find(query)[0]).toMatchObject({ page, heading, row });
   });
 
+  it.each([
+    ["what does x-should-retry mean", "headers", "of-answers", /^x-should-retry/],
+    ["what is the default of maxCallsPerKey?", "polygate", "limits", /^maxcallsperkey/],
+    ["columns of polygate_calls", "sql-tables", "polygate_calls", /^$/],
+    ["onBudget", "polygate-stores", "openstoresoptions", /^onbudget/],
+  ])("answers %s by the entry of the name", (question, page, heading, row) => {
+    expect(find(question)[0]).toMatchObject({ page, heading, row: expect.stringMatching(row) });
+  });
+
+  it("shows the entry of a name third where a question has other words as well", () => {
+    expect(find("x-request-id log").slice(0, 3)).toMatchObject([{ page: "options" }, {}, { page: "headers" }]);
+    expect(find("what do x-should-retry and retry-after mean").slice(0, 2)).toMatchObject([
+      { row: expect.stringMatching(/^x-should-retry/) },
+      { page: expect.not.stringMatching(/^headers/) },
+    ]);
+  });
+
+  it("takes the name of a product for no name of the code", () => {
+    const pages = { guide: "# Guide\n\nA needle of AcmeLab.", "polygate-x": "# X\n\nA needle needle of AcmeLab." };
+    expect(hitsIn(pages)("AcmeLab needle").map(({ page }) => page)).toEqual(["guide", "polygate-x"]);
+  });
+
+  it("leaves out the rest of a contraction", () => {
+    const pages = { a: "# A\n\nThe team's needle isn't here, and won't be.", b: "# B\n\nThe price of a needle." };
+    expect(hitsIn(pages)("what's the needle's price")[0]).toMatchObject({ page: "b" });
+    expect(find("what's a seal")[0]).toMatchObject({ page: "messages", heading: "seals" });
+  });
+
   it("answers a word that is an option as well by the guide, and then by the option", () => {
     for (const word of ["cors", "hooks", "quotas", "limits"])
       expect(
@@ -819,6 +847,13 @@ describe("the search", () => {
     const [found] = hitsIn({ page })("needle in the hay");
     expect(found?.excerpt).toMatch(/^Here the needle lies in the hay\. An end\. .*An end\.$/);
     expect(find("budget")[0]?.excerpt).not.toMatch(/^…/);
+  });
+
+  it("shows the beginning of a section whose parts have few of the words", () => {
+    const page = "# Page\n\nA first sentence.\n\nThe hay is red.\n\nA barn is blue.\n\nThe roof is green.\n";
+    const shown = (query: string) => hitsIn({ page })(query).map(({ excerpt }) => excerpt);
+    expect(shown("hay, barn and roof")).toEqual(["A first sentence."]);
+    expect(shown("red hay below the roof")).toEqual(["The hay is red."]);
   });
 
   it("shows the row, the item or the sentence with the most words, and marks them by their stems", () => {

@@ -2,6 +2,7 @@
 
 import { beginningOf, type Part, sentencesOf } from "./excerpts.ts";
 import { type Block, piecesOf, rowOf, wordsOf } from "./markdown.ts";
+import { stemOf } from "./stems.ts";
 
 /** The place that explains a name. */
 export interface Definition {
@@ -38,7 +39,7 @@ const HEADERS = "headers";
 const RETOLD = /^(?:error-messages|reference|README|CHANGELOG)$/;
 
 /** The types that hosts set first, and names of types with options. */
-const MAIN = /^(?:GatewayOptions|Limits)$/;
+const MAIN = /^(?:GatewayOptions|Limits|OpenStoresOptions)$/;
 const OPTIONS = /(?:Options|Limits|Timeouts)$/;
 
 const RANKS = { code: 0, heading: 1, main: 2, option: 3, table: 4, field: 5, guide: 6 } as const;
@@ -119,6 +120,13 @@ function namesIn(text: string): string[] {
 /** Matches names that are no words: several parts, a flag, or signs. */
 const SHAPED = /[a-z\d][A-Z]|[A-Z]{2}[a-z]|.[_-].|^--|\w\/\w/;
 
+/** Matches a telling word of a question that is about a name alone, such as "what is the default of maxCallsPerKey". */
+const ABOUT =
+  /^(?:between|codes?|columns?|defaults?|difference|errors?|explain|fields?|flags?|functions?|headers?|mean|means|meaning|options?|purpose|returns?|says?|sent|set|stand|tells?|types?|values?|versus|vs)$/i;
+
+/** The most words of a question with a name. A longer text is a log. */
+const MOST_WORDS = 16;
+
 /** Matches the kind of a name in a query, such as "retry-after header" or "option onCall". */
 const KIND =
   /^(?:the )?(?:error code|error|header|option|function|type|field|flag|column) (?=\S+$)|(?<=^\S+) (?:error code|error|header|option|function|type|field|flag|column)s?$/i;
@@ -144,6 +152,14 @@ export function definitionsOf(definitions: readonly Definition[]): (query: strin
     const exact = found.filter((one) => one.name === name);
     return (exact.length > 0 ? exact : found).slice(0, MOST_ENTRIES);
   };
+  /** Returns the entries of the names in a question. */
+  const entriesIn = (question: string): Defined => {
+    const words = question.split(/\s+/, MOST_WORDS + 1).map(bare);
+    if (words.length > MOST_WORDS) return NOTHING;
+    const entries = words.flatMap((word) => (SHAPED.test(word) ? entriesOf(word).slice(0, 1) : []));
+    const others = words.filter((word) => !SHAPED.test(word) && stemOf(word) !== null && !ABOUT.test(word));
+    return { entries: entries.slice(0, MOST_ENTRIES), isName: entries.length > 0 && others.length === 0 };
+  };
   return (query) => {
     const [, command] = /^\W*(?:npx )?polygate ([a-z].*)$/.exec(query.trim()) ?? [];
     if (command !== undefined) {
@@ -156,19 +172,22 @@ export function definitionsOf(definitions: readonly Definition[]): (query: strin
     }
     const asked = query.trim();
     const kindless = asked.replace(KIND, "");
-    const name = kindless.replaceAll(/^[`"'(]+|[`"').,:?(]+$/g, "");
+    const name = bare(kindless);
     if (name === "" || name.length > 100) return NOTHING;
     const known = entriesOf(name);
     // `limits.deadlineMs` names a field of an option.
     const entries = known.length > 0 || !/^[\w.]+\.\w+$/.test(name) ? known : entriesOf(name.replace(/^.*\./, ""));
     const [best] = entries;
-    if (!best) return NOTHING;
+    if (!best) return entriesIn(asked);
     const isTyped = best.name === name && /^[A-Z][a-z]/.test(name) && best.rank === RANKS.heading;
     const isCommand = best.page === COMMANDS && / /.test(name);
     const isKnown = isTyped || isCommand || (!/ /.test(name) && SHAPED.test(best.name));
     return { entries, isName: isKnown || (kindless !== asked && best.rank <= RANKS.option) };
   };
 }
+
+/** Returns a word without the signs around it. */
+const bare = (word: string): string => word.replaceAll(/^[`"'(]+|[`"').,:?(]+$/g, "");
 
 const NOTHING: Defined = { entries: [], isName: false };
 

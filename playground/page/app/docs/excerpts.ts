@@ -33,11 +33,12 @@ export const linesOf = (code: string): Part[] =>
 export const beginningOf = (parts: readonly Part[]): string => cut(from(parts, 0));
 
 /**
- * Returns the part that has the most of the words of a query, the rarest ones first; undefined if no part has one.
+ * Returns the part that has the most of the words of a query, the rarest ones first; undefined if no part has enough.
  *
  * @param asked The word of the query for each term that the section has.
+ * @param least The least number of words of the query.
  */
-export function bestOf(parts: readonly Part[], asked: ReadonlyMap<string, string>): string | undefined {
+export function bestOf(parts: readonly Part[], asked: ReadonlyMap<string, string>, least: number): string | undefined {
   const found = parts.map(
     ({ text }) => new Set(tokensOf(text).flatMap((token) => asked.get(stemOf(token) ?? "") ?? [])),
   );
@@ -47,8 +48,9 @@ export function bestOf(parts: readonly Part[], asked: ReadonlyMap<string, string
     [...words].reduce((sum, word) => sum + 1 + 1 / (counts.get(word) ?? 1), 0);
   const worths = found.map((words, at) => worthOf(words) * (parts[at]?.isCode === true ? CODE : 1));
   const best = Math.max(0, ...worths);
-  if (best === 0) return undefined;
-  const text = from(parts, worths.indexOf(best));
+  const at = worths.indexOf(best);
+  if (best === 0 || (found[at]?.size ?? 0) < least) return undefined;
+  const text = from(parts, at);
   return text.length > EXCERPT_CHARS ? windowOf(text, asked) : text;
 }
 

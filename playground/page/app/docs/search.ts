@@ -79,14 +79,17 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
       const names = bounds.get(address);
       return names === undefined || names.some((name) => said.includes(name)) ? 1 : UNNAMED;
     };
-    const preferred = preferenceFor(query);
+    const { entries, isName } = defined(query);
+    // Names of products, such as LiteLLM, look like names of the code.
+    const hasName = NAME.test(query) && entries.length > 0;
+    const preferred = preferenceFor(query, hasName);
     const preference = (id: string): number => {
       const section = byId.get(id);
       return preferred(id) * (section ? boundIn(section) : 1);
     };
     const results = index.search(words, {
       boostDocument: preference,
-      ...(NAME.test(query) && { boostTerm: weightIn }),
+      ...(hasName && { boostTerm: weightIn }),
     });
     const best = Math.max(0, ...results.map(rankOf));
     const ranked = results.flatMap(({ id, ...result }) => {
@@ -107,7 +110,6 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
       return { ...result, section, rank };
     });
     ranked.sort((one, other) => other.rank - one.rank);
-    const { entries, isName } = defined(query);
     const quoted = quotedIn(query, rows).map((section) => ({ section, terms: [], queryTerms: [] }));
     const [first] = ranked;
     // A question of the docs may have the name of an error.
@@ -137,7 +139,7 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
       // Longer words that begin with a word of the query count as this word.
       const asked = new Map(terms.map((term) => [term, queryTerms.find((word) => term.startsWith(word)) ?? term]));
       const { page, heading, row, title } = section;
-      const excerpt = excerptIn(section, asked);
+      const excerpt = excerptIn(section, asked, given.size);
       hits.set(section.address, { page, heading, row, title, excerpt, stems: new Set([...given, ...terms]) });
       // A word of a question may be the name of an option as well.
       if (hits.size === EXPLAINED) addEntries();
@@ -289,9 +291,9 @@ const nearnessIn = (pairs: readonly string[], text: string): number =>
   pairs.length === 0 ? 0 : (NEARNESS * pairs.filter((pair) => text.includes(pair)).length) / pairs.length;
 
 /** Returns the function that weighs sections for a query, by their ids. */
-function preferenceFor(query: string): (id: string) => number {
+function preferenceFor(query: string, hasName: boolean): (id: string) => number {
   if (/\berrors?\b|\b[45]\d\d\b/i.test(query)) return preferenceOfErrors;
-  return NAME.test(query) ? preferenceOfNames : preferenceOfTexts;
+  return hasName ? preferenceOfNames : preferenceOfTexts;
 }
 
 /**
@@ -313,9 +315,13 @@ const preferenceOfNames = (id: string): number => (isLookedUp(id) ? 1 : preferen
 const isLookedUp = (id: string): boolean =>
   REFERENCE.test(id.split("/")[0] ?? "") ? !id.startsWith("sql-tables/") : id.startsWith("playground/");
 
+/** The least share of the words of a query that an excerpt from the middle of a section has. */
+const LEAST_SHOWN = 0.5;
+
 /**
  * Returns the part of a section that tells why it was found: a part of its text, or of its code if this has more words of the query.
- * `asked` has the word of the query for each term in the section.
+ * A part with few of the words tells less than the beginning. `asked` has the word of the query for each term in the section.
  */
-const excerptIn = ({ parts, lines, lead }: Section, asked: ReadonlyMap<string, string>): string =>
-  bestOf([...parts, ...lines], asked) ?? beginningOf([parts, lead, lines].find(({ length }) => length > 0) ?? []);
+const excerptIn = ({ parts, lines, lead }: Section, asked: ReadonlyMap<string, string>, count: number): string =>
+  bestOf([...parts, ...lines], asked, count * LEAST_SHOWN) ??
+  beginningOf([parts, lead, lines].find(({ length }) => length > 0) ?? []);

@@ -9,12 +9,12 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
 
 /** Words that say little in a question. Unlike stop words, they count in the text of an error. */
 export const FILLERS: ReadonlySet<string> = new Set(
-  "able about actually all already also any been but did each even ever every everyone find found get getting give given go got just know let make makes more most much must need needs only other others out please really see seen some something still such take than these they those through until us use used uses using want way well while work works would".split(
+  "able about actually all am already also any been but did didn doesn don each even ever every everyone find found get getting give given go got happen happened isn just know let ll make makes more most much must need needs only other others out please re really s see seen some something still such t take than these they those through until us use used uses using ve want way well while won work working works would".split(
     " ",
   ),
 );
 
-/** Returns the words of a text. Names such as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
+/** Returns the words of a text. Names such t as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
 export const tokensOf = (text: string): string[] =>
   text.split(/[^\p{L}\p{N}_-]+/u).flatMap((word) => {
     const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);
@@ -49,6 +49,7 @@ function endless(term: string): string {
 /** Words that mean the same. The docs have the first of each line, or several. */
 const SYNONYMS = `
   add prepend inject
+  accounting accountant bookkeeping finance
   address url uri
   alert notify notification warn warning
   break cut interrupt interruption truncate
@@ -61,7 +62,8 @@ const SYNONYMS = `
   delete remove erase erasure forgotten purge
   down away outage died dead fail failure unavailable overloaded
   embedding vector
-  fallback failover switch
+  monitor monitoring observability
+  fallback failover
   expire expiry expiration end
   google gcp
   hang abort cancel disconnect
@@ -72,8 +74,9 @@ const SYNONYMS = `
   kill stop runaway terminate
   kubernetes k8s
   leak steal stole stolen expose publish compromise
+  investigate debug diagnose troubleshoot
   license licence
-  limit cap restrict
+  limit cap restrict throttle
   login auth oauth oidc saml sso
   mail email
   margin markup profit resell
@@ -84,6 +87,7 @@ const SYNONYMS = `
   own custom
   pause suspend ban block freeze deactivate disable
   performance benchmark latency
+  pdf document
   personal pii
   postgresql postgres
   process replica instance pod
@@ -92,10 +96,13 @@ const SYNONYMS = `
   share split
   think thinking reason reasoning
   several multiple
+  set setup configure configuration config
   send sent
   shutdown restart
   sticky affinity
   tax vat
+  tier plan
+  twice double duplicate
   team department
   top-up raise increase
   update upgrade
