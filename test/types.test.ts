@@ -7,6 +7,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import { toKoaMiddleware } from "../adapters/koa.ts";
 import { type NodeHandler, toNodeHandler } from "../adapters/node.ts";
 import {
+  type CallRecord,
   type ChatEvent,
   createGateway,
   type Gateway,
@@ -17,6 +18,9 @@ import {
   type ModelBackend,
   type QuotaStore,
 } from "../src/index.ts";
+import type { CallRecorder, OpenedStores } from "../src/stores/open/index.ts";
+import { sqlCallLog } from "../src/stores/sql/index.ts";
+import { openTelemetry, type OpenTelemetryOptions } from "../src/telemetry/index.ts";
 
 const backend = {
   async *chat() {
@@ -49,6 +53,37 @@ describe("a host", () => {
     expectTypeOf<NodeHandler>().toExtend<RequestListener>();
     const gateway = createGateway({ backend, quotas: memoryQuotaStore() });
     expect(createServer(toNodeHandler(gateway)).listenerCount("request")).toBe(1);
+  });
+});
+
+describe("a context of the host's own", () => {
+  interface Caller {
+    readonly userId: string;
+  }
+
+  it("is typed in the functions that name the group of a call", () => {
+    const named = { groupOf: ({ context }: CallRecord<Caller>) => context?.userId };
+    const make = (stores: OpenedStores): Gateway<Caller> =>
+      createGateway<Caller>({
+        backend,
+        quotas: memoryQuotaStore(),
+        onCall: stores.recorder({ groupOf: ({ context }) => context?.userId }),
+        observer: openTelemetry({
+          groupOf: ({ context }) => context?.userId,
+          spanAttributes: ({ context }) => ({ user: context?.userId }),
+        }),
+      });
+    expectTypeOf(make).returns.toEqualTypeOf<Gateway<Caller>>();
+    expectTypeOf<OpenedStores["recorder"]>().toBeCallableWith(named);
+    expectTypeOf(openTelemetry<Caller>)
+      .parameter(0)
+      .toEqualTypeOf<OpenTelemetryOptions<Caller> | undefined>();
+    expectTypeOf(sqlCallLog<Caller>)
+      .returns.toHaveProperty("onCall")
+      .toEqualTypeOf<CallRecorder<Caller>>();
+    // @ts-expect-error: the context has no such entry.
+    openTelemetry<Caller>({ groupOf: ({ context }) => context?.team });
+    expect(openTelemetry<Caller>(named)).toHaveProperty("begin");
   });
 });
 

@@ -2,23 +2,27 @@
 import express, { type Request } from "express";
 import { createGateway, GatewayError, memoryQuotaStore } from "polygate";
 import { toExpressHandler } from "polygate/express";
+import { openStores } from "polygate/stores";
 
 // Of your own login, which knows the tenant of a request.
-const callerOf = (req: Request) => ({ ip: req.ip, isSuspended: req.get("x-tenant") === "suspended" });
+const callerOf = (req: Request) => ({ ip: req.ip, tenant: req.get("x-tenant") });
+type Caller = ReturnType<typeof callerOf>;
 
-const gateway = createGateway<ReturnType<typeof callerOf>>({
+const stores = await openStores("sqlite::memory:"); // Of your database.
+const gateway = createGateway<Caller>({
   backend: {
     async *chat(_request, call) {
       yield `You are ${call.context?.ip}, and ${call.clientAddress} is the proxy.`;
     },
   },
   quotas: memoryQuotaStore([{ apiKey: "sk-team-a" }]),
+  onCall: stores.recorder<Caller>({ groupOf: ({ context }) => context?.tenant }),
 });
 
 const app = express().disable("x-powered-by");
 app.set("trust proxy", 1); // One proxy stands before this server.
 app.use("/ai", async (req, res, next) => {
-  if (!callerOf(req).isSuspended) return next();
+  if (callerOf(req).tenant !== "suspended") return next();
   const request = new globalThis.Request(new URL(req.originalUrl, "http://localhost"), { method: req.method });
   const error = new GatewayError("paused_api_key", "This tenant is suspended.");
   const refusal = gateway.at("/ai").errorResponse(request, error);

@@ -250,11 +250,11 @@ export interface CallReader {
 }
 
 /** Options of a recorder of calls. */
-export interface RecorderOptions {
+export interface RecorderOptions<Context = unknown> {
   /** The days for which each call is kept: an integer from 1 to 36,500. Default: 30. The sums of each day are kept for good. */
   readonly keepDays?: number;
   /** Returns the group of a call in reports. Default: the entry `group` of the key's metadata. */
-  readonly groupOf?: (record: CallRecord) => string | undefined;
+  groupOf?(this: void, record: CallRecord<Context>): string | undefined;
   /** The time zone of the days of calls without a budget, such as "Europe/Berlin". Default: "UTC". */
   readonly timeZone?: string;
   /**
@@ -281,8 +281,8 @@ export const RECORDER_SHAPES: Shapes<RecorderOptions> = {
 };
 
 /** Records finished calls: give it to `createGateway` as `onCall`. */
-export interface CallRecorder {
-  (record: CallRecord): void;
+export interface CallRecorder<Context = unknown> {
+  (record: CallRecord<Context>): void;
   /** The currency of the records, such as `USD`. `createGateway` refuses a recorder in another currency than that of its prices. */
   readonly currency?: string;
   /** Writes the calls that wait. Rejects when the database does not take them: they go on waiting. */

@@ -28,7 +28,7 @@ export { budgetMetrics, type BudgetMetricsOptions, type BudgetSource } from "./b
 export type { SpendColumn } from "./spend.ts";
 
 /** The options of `openTelemetry`. */
-export interface OpenTelemetryOptions {
+export interface OpenTelemetryOptions<Context = unknown> {
   /** Makes the spans. Default: the provider that is registered globally, before or after the call of `openTelemetry`. */
   readonly tracerProvider?: TracerProvider;
   /** Makes the metrics. Default: the provider that is registered globally when `openTelemetry` is called, so register it first. */
@@ -56,9 +56,9 @@ export interface OpenTelemetryOptions {
    */
   readonly spendBy?: readonly SpendColumn[];
   /** Returns the group of a call. Default: the entry `group` of the key's metadata. */
-  readonly groupOf?: (record: CallRecord) => string | undefined;
+  groupOf?(this: void, record: CallRecord<Context>): string | undefined;
   /** Returns further attributes of a call's span, such as the id of its key. Default: none. */
-  spanAttributes?(record: CallRecord): Attributes;
+  spanAttributes?(record: CallRecord<Context>): Attributes;
 }
 
 /** The name of the instrumentation. */
@@ -81,7 +81,9 @@ const VERSION = "0.1.0";
  * const quotas = memoryQuotaStore([{ apiKey: "sk-team-a" }]);
  * export const gateway = createGateway({ backend, quotas, observer: openTelemetry() });
  */
-export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
+export function openTelemetry<Context = unknown>(options: OpenTelemetryOptions<Context> = {}): Observer<Context> {
+  // The host alone knows the type of its context.
+  const own: OpenTelemetryOptions = options;
   assertOptions<OpenTelemetryOptions>("openTelemetry", options, {
     tracerProvider: { optional: portOf(["getTracer"], "a TracerProvider") },
     meterProvider: { optional: portOf(["getMeter"], "a MeterProvider") },
@@ -95,7 +97,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
   const meter = meterProvider.getMeter(NAME, VERSION);
   const models = new ModelLabels(options.models);
-  const spend = new Spend(options.spendBy, options.groupOf);
+  const spend = new Spend(options.spendBy, own.groupOf);
   const gauges = new Gauges(meter, spend);
   const telemetry: Telemetry = {
     tracer: tracerProvider.getTracer(NAME, VERSION),
@@ -105,7 +107,7 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
     models,
     budgets: new BudgetLabels(),
     spend,
-    spanAttributes: (record) => options.spanAttributes?.(record) ?? {},
+    spanAttributes: (record) => own.spanAttributes?.(record) ?? {},
   };
   return {
     watchGateway(gateway) {

@@ -908,7 +908,12 @@ const examplesOf = (comment: Comment | undefined): string =>
 
 const textIn = (comment: Comment | undefined): string => textOf(comment?.summary ?? []);
 
-const textOf = (parts: Comment["summary"]): string => parts.map(({ text }) => text).join("");
+/** Returns a text without the sections of the specification, which users of the package do not have. */
+const textOf = (parts: Comment["summary"]): string =>
+  parts
+    .map(({ text }) => text)
+    .join("")
+    .replaceAll(/\s\(spec \d[\d.]*\)|,\sspec \d[\d.]*(?=\))/g, "");
 
 /** Writes an amount as people read it: `32 MiB`, `10 minutes`, `1,000,000`. */
 function amountOf(name: string, amount: number): string {

@@ -313,6 +313,7 @@ const shortened = (text: string): string =>
     .replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, "")
     .replaceAll(/\breadonly /g, "")
     .replaceAll("<Context>", "")
+    .replaceAll("(this: void, ", "(")
     .replaceAll(/\bReadonly<(Record<[^<>]*>)>/g, "$1")
     .replaceAll(/\((\w+(?:\[\])+)\)\[\]/g, "$1[]")
     .replaceAll(/\s+/g, " ")

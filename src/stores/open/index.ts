@@ -119,7 +119,7 @@ export interface OpenedStores {
    * `sweep` makes the sums agree with the ledger, and deletes calls older than `keepDays`; `close` writes the calls that wait. Throws an
    * Error for Redis, and a TypeError or RangeError for a wrong option.
    */
-  recorder(options?: RecorderOptions): CallRecorder;
+  recorder<Context = unknown>(options?: RecorderOptions<Context>): CallRecorder<Context>;
   /** Reads the recorded calls, such as for `callAdmin` of `polygate/admin`. Throws an Error for Redis. */
   readonly calls: CallReader;
   /** Keeps the admin's log of changes: the option `audit` of `adminHandler`. Throws an Error for Redis. */

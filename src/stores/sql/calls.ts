@@ -26,7 +26,7 @@ import { type CallTable, type HoldTable, numberOf, USAGE_BY, USAGE_SUMS, type Us
 import { currencyIn, readerOf } from "./usage.ts";
 
 /** Options of the record of calls over SQL. */
-export interface SqlCallLogOptions extends SqlStoreOptions, RecorderOptions {
+export interface SqlCallLogOptions<Context = unknown> extends SqlStoreOptions, RecorderOptions<Context> {
   /** Is told when the database does not take calls, and of calls without a record. Default: nobody is told. */
   readonly onError?: (error: unknown) => void;
   /** The clock of the timers. Default: the machine's clock. */
@@ -34,9 +34,9 @@ export interface SqlCallLogOptions extends SqlStoreOptions, RecorderOptions {
 }
 
 /** The record of calls in an SQL database. */
-export interface SqlCallLog extends CallReader {
+export interface SqlCallLog<Context = unknown> extends CallReader {
   /** Records finished calls: give it to `createGateway` as `onCall`. */
-  readonly onCall: CallRecorder;
+  readonly onCall: CallRecorder<Context>;
   /**
    * Compares the recorded calls with the ledger in the same tables, and returns the number of corrected calls: a charge that has no call
    * gets an `unrecorded` one, and a call that was charged otherwise gets the units of the ledger. Leaves out holds that were resolved
@@ -65,7 +65,7 @@ const LOG_SHAPES: Shapes<SqlCallLogOptions> = {
  * const calls = sqlCallLog({ db, dialect: "postgres" });
  * const gateway = createGateway({ backend, quotas, onCall: calls.onCall });
  */
-export function sqlCallLog(options: SqlCallLogOptions): SqlCallLog {
+export function sqlCallLog<Context = unknown>(options: SqlCallLogOptions<Context>): SqlCallLog<Context> {
   assertOptions<SqlCallLogOptions>("sqlCallLog", options, LOG_SHAPES);
   const access = SqlAccess.open(options);
   return Object.assign(new SqlCalls(access, options), readerOf(access));
