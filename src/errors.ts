@@ -414,6 +414,21 @@ export function describeError(error: unknown): string {
   return described.join("\ncaused by ") + stacks.join("");
 }
 
+const BUILT_IN: ReadonlySet<unknown> = new Set([Error, RangeError, ReferenceError, SyntaxError, TypeError, URIError]);
+
+/**
+ * True for an error of the language itself, such as a mistake in the code of a host. The errors of connections and of SDKs have a code, a cause
+ * or a class of their own.
+ */
+export function isPlainError(thrown: unknown): boolean {
+  try {
+    const { constructor, code, cause } = thrown as { constructor?: unknown; code?: unknown; cause?: unknown };
+    return BUILT_IN.has(constructor) && code === undefined && cause === undefined;
+  } catch {
+    return false;
+  }
+}
+
 /** False for a proxy that throws. */
 function isError(value: unknown): value is Error {
   try {

@@ -7,6 +7,7 @@ import {
   backendError,
   type GatewayError,
   type GatewayErrorCode,
+  isPlainError,
   LACKS_MODEL,
   needsOperator,
   toGatewayError,
@@ -22,11 +23,17 @@ import { movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest }
 
 /** The number of retries of a failed call, and the pauses before them. */
 export interface RetryOptions {
-  /** The number of further rounds after all upstreams of a route have failed. Default: 2. */
+  /**
+   * The number of further rounds after all upstreams of a route have failed, or rest. With 0, such a call fails at once, with the time after
+   * which a client may try again. A plain `Error` of a host's own backend, such as a TypeError, is not repeated. Default: 2.
+   */
   readonly rounds: number;
-  /** The pause before the first further round, in milliseconds. It doubles with each round, and half of it is random. Default: 500. */
+  /**
+   * The pause before the first further round, in milliseconds. It doubles with each round, and half of it is random. A call waits longer, up
+   * to `maxPauseMs`, until the first upstream has rested for the time of its `retry-after`. Default: 500.
+   */
   readonly pauseMs: number;
-  /** The longest pause, in milliseconds. A call that would have to wait longer fails instead. Default: 10 seconds. */
+  /** The longest pause, in milliseconds. A call that would have to wait longer fails at once instead. Default: 10 seconds. */
   readonly maxPauseMs: number;
   /**
    * The average number of retries for each call. The limit keeps retries from making an overload worse. Up to ten unused retries are
@@ -172,9 +179,10 @@ export class Attempts {
       if (isOfHost || (routed.isListed && LACKS_MODEL.has(error.code))) lasting = told;
       else last = told;
       isFree = isOfHost || LASTING.has(code);
+      // A mistake in the code of a host's own backend would fail again.
+      if (isFree || isPlainError(thrown)) refused.add(upstream);
       // An open circuit breaker rests for longer than the upstream asks.
       passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
-      if (isFree) refused.add(upstream);
     };
     for (let round = 0; round <= this.#retry.rounds; round++) {
       if (round > 0 && !(await this.#hasPaused(round, others(), signal))) break;

@@ -361,7 +361,7 @@ describe("the options", () => {
     let failures = 1;
     flaky.chat = async function* chat(request) {
       flaky.asked.push(request);
-      if (failures-- > 0) throw broke();
+      if (failures-- > 0) throw new GatewayError("backend_failed", "The connection is gone.");
       yield "back";
     };
     const second = scripted("second");

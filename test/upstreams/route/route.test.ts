@@ -241,6 +241,31 @@ describe("where an upstream fails", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it.each<[what: string, thrown: unknown, asked: number]>([
+    ["a mistake in the code of a backend", new TypeError("x is not a function"), 1],
+    ["an error that says no more", new Error("broken"), 1],
+    ["an error of another class", new (class extends Error {})("503"), 3],
+    ["a value that is no error", null, 3],
+    ["a connection that was closed", Object.assign(new Error("other side closed"), { code: "UND_ERR_SOCKET" }), 3],
+    ["a fetch that failed", new TypeError("fetch failed", { cause: { code: "UND_ERR_SOCKET" } }), 3],
+    ["an upstream that took too long", new DOMException("late", "TimeoutError"), 3],
+    ["an error for callers", new GatewayError("backend_failed", "down"), 3],
+  ])("with %s, are asked once, or again after pauses", async (_what, thrown, asked) => {
+    const clock = manualClock();
+    const counts = { own: 0, next: 0 };
+    const throwing = (name: keyof typeof counts): ModelBackend => ({
+      chat() {
+        counts[name]++;
+        throw thrown;
+      },
+    });
+    const upstreams = [throwing("own"), { backend: throwing("next"), weight: 0 }];
+    const backend = routed({ "*": { upstreams } }, { clock, breaker: { failures: Infinity }, retry: { share: 10 } });
+    const { error } = await ask(backend, "m", clock);
+    expect(error).toBeInstanceOf(GatewayError);
+    expect(counts).toEqual({ own: asked, next: asked });
+  });
+
   it("again and again, further attempts are a share of the calls", async () => {
     const clock = manualClock();
     const one = fake("one", FOREVER("backend_failed"));
