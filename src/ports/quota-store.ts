@@ -34,7 +34,9 @@ export interface QuotaStore<Context = unknown> {
   balance(keyId: string, call?: CallInfo<Context>): Promise<Balance | undefined>;
   /**
    * Atomically holds as many available units as possible between `atLeast` and `atMost`, for one lease by the store's own clock. Refuses
-   * when fewer than `atLeast` units are available, and returns the state of that moment. An unknown key has no available units.
+   * when fewer than `atLeast` units are available, and returns the state of that moment: `{ refused: true, available, held }`. An unknown
+   * key has no available units. A key that has almost counted 2^53 - 1 units is granted no more than can still be counted: `reserve` rejects
+   * with a RangeError only when `atLeast` does not fit.
    *
    * Reserving an id again does not hold more units. If the hold is live, its grant is returned again. If the hold was settled or has
    * expired, the reservation is refused, because no units are held for the call. A store may forget resolved ids after a while. A refused

@@ -55,6 +55,14 @@ const OF_ANSWERS: Headers = [
     "The same for tokens.",
   ],
   [
+    "anthropic-ratelimit-unified-status anthropic-ratelimit-unified-reset anthropic-ratelimit-unified-representative-claim",
+    "The [limit of a subscription](../errors.md#limits-of-a-subscription), with a 429 of an upstream, in messages.",
+  ],
+  [
+    "x-codex-primary-… x-codex-secondary-…",
+    "The same in responses, of a window that is used up: `used-percent`, `window-minutes`, `reset-at` and `reset-after-seconds`.",
+  ],
+  [
     "polygate-dropped",
     "The fields of the request that the model's format cannot express. See [across formats](../conversions.md).",
   ],
@@ -67,6 +75,10 @@ const OF_ANSWERS: Headers = [
   ["allow", "The methods of the path, with 405."],
   ["etag", "The version of a picture; in the admin, of a key or a budget."],
   ["cache-control", "`no-cache, no-transform` for a stream."],
+  [
+    "access-control-allow-origin access-control-allow-methods access-control-allow-headers access-control-allow-credentials access-control-expose-headers access-control-max-age vary",
+    "For the pages of [`cors`](polygate.md#corsoptions) alone.",
+  ],
   ["x-accel-buffering", "`no` for a stream, so that [nginx](../production.md#proxies) does not buffer it."],
 ];
 
@@ -74,6 +86,7 @@ const OF_THE_ADMIN: Headers = [
   ["confirm", "`true` makes a change that is often a mistake. See [changes](../admin.md#changes)."],
   ["if-match", "The `etag` that the change is for: 412 if another change came first."],
   ["idempotency-replayed", "`true` in the answer to a repeated change."],
+  ["polygate-note", "What a reader of a CSV must know of its amounts, such as [other currencies](../usage.md)."],
 ];
 
 const list = (headers: Headers): string =>

@@ -13,6 +13,7 @@ import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import { anthropicRateHeaders, openaiRateHeaders } from "../../src/formats/shared/errors.ts";
+import { corsOf } from "../../src/http/cors.ts";
 import { createGateway } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
 import { memoryQuotaStore } from "../../src/stores/memory.ts";
@@ -247,6 +248,12 @@ it("lists the headers that the OpenAPI document has, and those that the gateway 
   const rates = { kind: "requests", limit: 1, remaining: 1, resetMs: 1 } as const;
   const limited = [rates, { ...rates, kind: "tokens" } as const];
   made.push(...Object.keys(openaiRateHeaders(limited)), ...Object.keys(anthropicRateHeaders(limited, 0)));
+  const preflight = { "access-control-request-method": "POST", "access-control-request-headers": "x-api-key" };
+  const request = { origin: "https://app.example", ...preflight };
+  const cors = corsOf({ origin: [request.origin], credentials: true, exposeHeaders: ["request-id"], maxAge: "60" });
+  for (const method of ["OPTIONS", "POST"])
+    made.push(...Object.keys(cors(new Request("http://host", { method, headers: request })).headers));
+  expect(made).toContain("access-control-max-age");
   expect(made.filter((name) => !listed.includes(name))).toEqual([]);
 });
 

@@ -281,7 +281,9 @@ function signaturesOf(name: string, declarations: readonly TypeScript.Declaratio
 }
 
 /** Returns the forms of a function, the longest first: with the types of what it is given and returns, and without. */
-function formsOf({ parameters, type }: TypeScript.SignatureDeclaration, mark: string): string[] {
+function formsOf({ parameters: all, type }: TypeScript.SignatureDeclaration, mark: string): string[] {
+  // `this: void` is no argument: it lets callers take the function out of its object.
+  const parameters = all.filter((one) => nameOf(one) !== "this" || one.type?.getText() !== "void");
   const names = parameters.map(nameOf).join(", ");
   const given = parameters
     .map((one) => {
@@ -313,7 +315,6 @@ const shortened = (text: string): string =>
     .replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, "")
     .replaceAll(/\breadonly /g, "")
     .replaceAll("<Context>", "")
-    .replaceAll("(this: void, ", "(")
     .replaceAll(/\bReadonly<(Record<[^<>]*>)>/g, "$1")
     .replaceAll(/\((\w+(?:\[\])+)\)\[\]/g, "$1[]")
     .replaceAll(/\s+/g, " ")
