@@ -1,13 +1,14 @@
 // balanced.ts
-// `prices.ts` stands in docs/prices.md.
 import { promptCache } from "polygate/backends/affinity";
 import { relay } from "polygate/backends/relay";
 import { balance, canary, hedge, route, shadow } from "polygate/backends/route";
-import { prices } from "./prices.ts";
+import { priceTable } from "polygate/prices";
 
 const here = relay({ format: "chat-completions", baseUrl: "http://127.0.0.1:8080/v1" });
 const there = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env["UPSTREAM_KEY"] });
 const next = relay({ format: "messages", baseUrl: "https://next.example.com/v1", apiKey: process.env["NEXT_KEY"] });
+
+const prices = priceTable({ fast: { input: 1, output: 5 } });
 
 export const balanced = route({
   routes: {

@@ -1,11 +1,10 @@
 // busy-keys.ts
-// `route.ts` stands in docs/routes.md.
 import { borrowingQuotaStore, createGateway } from "polygate";
+import { myBackend } from "./backend.ts";
 import { quotas as shared } from "./durable-redis.ts"; // Or a store over SQL.
-import { backend } from "./route.ts";
 
 const quotas = borrowingQuotaStore(shared);
-export const gateway = createGateway({ backend, quotas });
+export const gateway = createGateway({ backend: myBackend, quotas });
 
 process.once("SIGTERM", async () => {
   await gateway.close();

@@ -3,7 +3,8 @@ import { createGateway, GatewayError, memoryQuotaStore } from "polygate";
 import { withDuring } from "polygate/hooks";
 import { myBackend } from "./backend.ts";
 
-declare function isHarmful(text: string): Promise<boolean>;
+// Ask your own service here.
+const isHarmful = async (text: string): Promise<boolean> => text.includes("harmful");
 
 /** Asks a guardrail about the request while the model already works. Only the first piece of the answer waits for the verdict. */
 const verdicts = new WeakMap<object, Promise<boolean>>();

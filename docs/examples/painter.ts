@@ -1,7 +1,10 @@
 // painter.ts
 import type { ModelBackend } from "polygate";
 
-declare function paint(prompt: string, size: string): Promise<Uint8Array>;
+// Ask your own model here.
+async function paint(prompt: string, size: string): Promise<Uint8Array> {
+  throw new Error(`Nothing paints ${prompt} in ${size}.`);
+}
 
 export const painter: ModelBackend = {
   async *image(request) {

@@ -13,15 +13,12 @@ import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { PGlite } from "@electric-sql/pglite";
 import OpenAI from "openai";
-import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { USAGE } from "../../src/admin/command-line.ts";
-import { type LedgerDriver, ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../../src/stores/open/index.ts";
 import { budgetLaws } from "../../src/testing/laws/budgets.ts";
 import { quotaStoreLaws } from "../../src/testing/laws/index.ts";
 import { redisAnswers, REDIS } from "../stores/redis/servers.ts";
 import { databases, newPostgres } from "../stores/sql/databases.ts";
-import { openedBudgetsOf, openedOf } from "../stores/sql/open.ts";
 import { ROOT } from "./entries.ts";
 import { blocks, fileOf, isOfReference, isWhole, pages } from "./pages.ts";
 import { stageExamples } from "./stage.ts";
@@ -129,6 +126,17 @@ describe("the examples", () => {
     const whole = blocks.filter((block) => isOfReference(block) && isWhole(block)).map(({ code }) => code);
     const names = ["createGateway", "relay", "route", "openTelemetry", "adminHandler", "testGateway"];
     expect(names.filter((name) => !whole.some((code) => code.includes(`${name}(`)))).toEqual([]);
+  });
+
+  it("to copy need no other file than those in their folder, and have no function without a body", () => {
+    const files = examples.filter(({ page }) => page.startsWith("docs/examples/"));
+    const names = new Set([...files.map(fileOf), "my-store.ts"]);
+    const wrong = files.filter(({ code }) => {
+      const imported = Array.from(code.matchAll(/from "\.\/([^"]+)"/g), ([, name = ""]) => name);
+      return imported.some((name) => !names.has(name)) || /^declare (?!module)/m.test(code);
+    });
+    expect(files.length).toBeGreaterThan(30);
+    expect(wrong.map(fileOf)).toEqual([]);
   });
 
   it("compile", async () => {
@@ -249,10 +257,7 @@ it("health.ts tells that it runs, and whether it should get calls", async () => 
 
 it("hooks.ts redacts, asks a moderation service, and keeps prompts and answers of those who have agreed", async () => {
   const script = `
-    const [asked, saved] = [[], []];
-    globalThis.isAllowed = async (text) => asked.push(text) && !text.includes("forbidden");
-    globalThis.save = async (row) => saved.push(row);
-    const { gateway } = await import(${JSON.stringify("./hooks.ts")});
+    const { asked, gateway, saved } = await import(${JSON.stringify("./hooks.ts")});
     const statuses = [];
     for (const content of ["Write to anna@team.example.", "Something forbidden."]) {
       const response = await gateway.fetch(
@@ -490,8 +495,9 @@ describe("the servers", () => {
 });
 
 describe("the tests of the docs pass", () => {
-  // Each command finds its own tests among those of other runners. Readers bring the store of quota-store.test.ts.
-  const vitest = ["run", "--no-isolate", "--maxWorkers=1", "--exclude=quota-store.test.ts"];
+  // Each command finds its own tests among those of other runners. Readers bring the store of quota-store.test.ts, and a database.
+  const others = ["quota-store.test.ts", "postgres-driver.test.ts"].map((file) => `--exclude=${file}`);
+  const vitest = ["run", "--no-isolate", "--maxWorkers=1", ...others];
   it.each<[runner: string, command: string, args: readonly string[], passed: RegExp]>([
     ["Vitest", "vitest", vitest, /Test Files +4 passed \(4\)\n.*Tests +7 passed \(7\)/],
     ["Node's runner", process.execPath, ["--test", "**/*.node.test.ts"], /^. pass 1\n. fail 0$/m],
@@ -527,28 +533,10 @@ describe("postgres-driver.ts", () => {
   const database = databases.find(({ name }) => name === "PostgreSQL");
 
   it.skipIf(!database?.available)("keeps all laws of quota stores and of budgets", async () => {
-    const { postgresDriver, SCHEMA } = (await import(`${folder}/postgres-driver.ts`)) as {
-      readonly postgresDriver: (pool: Pool, aheadMs: () => number) => LedgerDriver;
-      readonly SCHEMA: string;
-    };
     const { address, remove } = await newPostgres();
-    const pool = new Pool({ connectionString: address, max: 8 });
-    await pool.query(SCHEMA);
-    const open = (options: LedgerQuotaStoreOptions) => {
-      let ahead = 0;
-      const store = ledgerQuotaStore(
-        postgresDriver(pool, () => ahead),
-        options,
-      );
-      return { store, advance: (ms: number) => void (ahead += ms) };
-    };
-    for (const law of quotaStoreLaws)
-      await expect(law.verify(({ keys }) => openedOf(open({}), keys))).resolves.toBeUndefined();
-    for (const law of budgetLaws) {
-      const verified = law.verify(({ onBudget, ...setup }) => openedBudgetsOf(open({ onBudget }), setup));
-      await expect(verified).resolves.toBeUndefined();
-    }
-    await pool.end();
+    const { stdout } = await run("vitest", ["run", "postgres-driver"], inFolder({ DATABASE_URL: address }));
+    const laws = quotaStoreLaws.length + budgetLaws.length;
+    expect(stdout).toMatch(new RegExp(`Tests +${laws} passed \\(${laws}\\)`));
     await remove();
   });
 });
