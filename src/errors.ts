@@ -386,8 +386,10 @@ const MAX_CAUSES = 8;
 /**
  * Describes an error for a log: first its message and those of its causes, then their stacks. `caused by …` stands for causes that are left out.
  * Never throws.
+ *
+ * @param hasStacks False for an error whose messages tell all.
  */
-export function describeError(error: unknown): string {
+export function describeError(error: unknown, hasStacks = true): string {
   const described: string[] = [];
   const stacks: string[] = [];
   const causes = [error];
@@ -401,7 +403,7 @@ export function describeError(error: unknown): string {
     const text = stackOf(cause);
     const frames = text.search(/\n[ \t]+at /);
     described.push(frames < 0 ? text : text.slice(0, frames));
-    if (frames >= 0) stacks.push(`\nstack of ${/^[\w$.]*/.exec(text)?.[0]}:${text.slice(frames)}`);
+    if (frames >= 0 && hasStacks) stacks.push(`\nstack of ${/^[\w$.]*/.exec(text)?.[0]}:${text.slice(frames)}`);
     try {
       causes.push(
         (cause as Error).cause,

@@ -300,10 +300,12 @@ export function unknownName(
 
 /** Returns the options that were probably meant. If several contain the word, returns all of them, but none of more than three. */
 function namesMeant(name: string, known: readonly string[]): string | undefined {
-  const best = nearest(name, known);
   const lower = name.toLowerCase();
   const alike = known.filter((one) => one.toLowerCase().includes(lower));
-  const isOnlyStart = alike.filter((one) => one.toLowerCase().startsWith(lower)).length === 1;
+  const begun = alike.filter((one) => one.toLowerCase().startsWith(lower));
+  const isOnlyStart = begun.length === 1;
+  // The names of others are often shorter: `in` for `input`.
+  const best = nearest(name, known) ?? (isOnlyStart && name.length > 1 ? begun[0] : undefined);
   if (alike.length < 2 || isOnlyStart || best === undefined || best.length === name.length) return best;
   return alike.length > MOST_ALIKE ? undefined : alike.join(" or ");
 }
@@ -451,10 +453,14 @@ export function meantHint(name: string, known: readonly string[]): string {
   return meant === undefined || meant === name ? "" : ` Did you mean "${meant}"?`;
 }
 
-/** Tells a caller which model was probably meant, or else which models its key may use, behind a sentence. */
-export function modelHint(name: string, known: readonly string[]): string {
+/**
+ * Tells a caller which model was probably meant, or else which models its key may use, behind a sentence.
+ *
+ * @param hasUnlisted True when the key may use others, which no list has.
+ */
+export function modelHint(name: string, known: readonly string[], hasUnlisted = false): string {
   const hint = meantHint(name, known);
-  const first = hint === "" && !known.includes(name) ? firstOf(known) : undefined;
+  const first = hint === "" && !known.includes(name) ? firstOf(known, hasUnlisted) : undefined;
   return first === undefined ? hint : ` This API key may use ${first}.`;
 }
 
@@ -462,12 +468,17 @@ export function modelHint(name: string, known: readonly string[]): string {
 const MOST_NAMED = 8;
 const LONGEST_NAMED = 64;
 
-/** Lists the first of some names: `"a", "b" and 3 more`. Undefined when these are too long. */
-export function firstOf(names: readonly string[]): string | undefined {
+/**
+ * Lists the first of some names: `"a", "b" and 3 more`. Undefined when these are too long.
+ *
+ * @param hasOthers True when there are names beside these: `"a", "b" and others`.
+ */
+export function firstOf(names: readonly string[], hasOthers = false): string | undefined {
   const named = names.slice(0, MOST_NAMED).filter(({ length }) => length <= LONGEST_NAMED);
   const more = names.length - named.length;
   const all = named.map((name) => JSON.stringify(name));
   if (more > 0 && named.length > 0) all.push(`${names.length < MOST_COMPARED ? more : "many"} more`);
+  if (hasOthers && all.length > 0) all.push("others");
   return all.length > 1 ? `${all.slice(0, -1).join(", ")} and ${all.at(-1)}` : all[0];
 }
 

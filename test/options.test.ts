@@ -477,7 +477,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a key",
       () => make(memoryQuotaStore, [{ key: "sk-1" }]),
-      "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, budget, metadata, models, expiresAt",
+      "memoryQuotaStore: keys[0]: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, budget, metadata, models, expiresAt",
     ],
     [
       "a budget's typo, which would mean UTC",
@@ -489,11 +489,20 @@ describe("a wrong shape gets a sentence", () => {
       () => make(memoryQuotaStore, [], { budgets: [null] }),
       "memoryQuotaStore: budgets[0]: expects an object of options with id and amount, not null.",
     ],
-    ["no key", () => make(memoryQuotaStore, [null]), "An API key: expects an object of options, not null."],
+    [
+      "no key",
+      () => make(memoryQuotaStore, [null]),
+      "memoryQuotaStore: keys[0]: expects an object of options, not null.",
+    ],
     [
       "keys",
       () => make(memoryQuotaStore, { apiKey: "sk-1" }),
       'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]), not an object.',
+    ],
+    [
+      "the beginning of an option",
+      () => make(priceTable, { small: { in: 3 } }),
+      'The price of "small": in does not exist; did you mean input? There are input, output,',
     ],
     ["relay()", () => make(relay), "relay: expects an object of options with format and baseUrl, not undefined."],
     ["no address", () => make(relay, { format: "messages" }), "relay: baseUrl is missing; it must be a text."],

@@ -262,7 +262,11 @@ async function listedModel(
   const info = models?.find((model) => names.includes(model.id) && answersKind(model));
   // A model of another kind does not exist for this caller.
   if (models && !info && !isTaken(call, name))
-    throw noModel(said, visibleIn(call, models.filter(answersKind).slice(0, MOST_COMPARED)));
+    throw noModel(
+      said,
+      visibleIn(call, models.filter(answersKind).slice(0, MOST_COMPARED)),
+      call.services.backend.takesUnlisted !== undefined && call.key?.modelLimitsEnabled !== true,
+    );
   call.found.modelListed = info !== undefined;
   return info;
 }
@@ -276,10 +280,13 @@ function isTaken({ services: { backend } }: Call, name: string): boolean {
   }
 }
 
-/** @param known The models that the caller may know of. */
-const noModel = (said: string, known: readonly ModelInfo[]): GatewayError => {
+/**
+ * @param known The models that the caller may know of.
+ * @param hasUnlisted True when the caller may use others, such as those of a prefix of a route.
+ */
+const noModel = (said: string, known: readonly ModelInfo[], hasUnlisted = false): GatewayError => {
   const names = known.map(({ id }) => id);
-  return new GatewayError("model_not_found", `There is no model "${said}".${modelHint(said, names)}`, {
+  return new GatewayError("model_not_found", `There is no model "${said}".${modelHint(said, names, hasUnlisted)}`, {
     path: ["model"],
   });
 };

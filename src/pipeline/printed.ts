@@ -4,7 +4,7 @@ import { type GatewayErrorCode, mistakeOf, restOf } from "../errors.ts";
 import { printError } from "../options.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Failure, OnFailure } from "../ports/observer.ts";
-import { type PrintFailure, printFailure } from "./reports.ts";
+import { isDebugged, type PrintFailure, printFailure } from "./reports.ts";
 
 /** The most rests of upstreams that a gateway remembers to have printed. */
 const MAX_PRINTED_RESTS = 100;
@@ -16,7 +16,7 @@ const MAX_PRINTED_RESTS = 100;
 export function failurePrinter(print: PrintFailure = printFailure): OnFailure {
   const printed = new Set<string>();
   return (failure) => {
-    const isBrief = isKnownFailure(failure) && !globalThis.process?.env?.["DEBUG"]?.includes("polygate");
+    const isBrief = isKnownFailure(failure) && !isDebugged();
     const rest = isBrief ? restOf(failure.error) : undefined;
     if (rest !== undefined) {
       if (printed.has(rest)) return;

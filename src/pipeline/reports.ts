@@ -74,10 +74,19 @@ export function reportAttempt(call: Reported, error: GatewayError, upstream: Fai
   return true;
 }
 
+/** True when the host asks for all stacks. */
+export const isDebugged = (): boolean => globalThis.process?.env?.["DEBUG"]?.includes("polygate") ?? false;
+
+/** The least status of an answer that is an error. */
+const ERROR_STATUS = 400;
+
 function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
-  const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
+  // The stacks of an error that an upstream has answered with lead through this library alone.
+  const isAnswered = (upstream?.status ?? 0) >= ERROR_STATUS;
+  const text = describeError(known, !isAnswered || isDebugged());
+  const described = upstream ? `${titleOf(upstream)}\n${text}` : text;
   const redacted = redact(described, call.secret);
-  const text = manyLines(redacted);
+  const shown = manyLines(redacted);
   // A host that prints the error object must not print the caller's key, which libraries keep in fields such as `config.headers`.
   const { path, reason, limits, refusedBy } = known;
   const kept = <Detail>(detail: Detail): Detail | undefined => (repeats(detail, call.secret) ? undefined : detail);
@@ -89,9 +98,15 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
         limits: kept(limits),
         refusedBy: kept(refusedBy),
         path: path?.map((step) => (typeof step === "string" ? redact(step, call.secret) : step)),
-        cause: new Error(text),
+        cause: new Error(shown),
       });
-  tellFailure(call.services, { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text });
+  tellFailure(call.services, {
+    error,
+    requestId: call.id,
+    port: error.port,
+    ...(upstream && { upstream }),
+    text: shown,
+  });
 }
 
 /** The method that a runtime calls before it prints an object: it returns the text to print. */

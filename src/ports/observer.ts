@@ -31,8 +31,9 @@ export interface Failure {
    */
   readonly unsettled?: UnsettledCharge;
   /**
-   * The messages of the error and of its causes, and then their stacks, for a log. The caller's api key is removed everywhere. Where a
-   * console prints the failure itself, it prints this text.
+   * The messages of the error and of its causes, and then their stacks, for a log. An error that an upstream has answered with has no stacks,
+   * unless the variable `DEBUG` names polygate. The caller's api key is removed everywhere. Where a console prints the failure itself, it
+   * prints this text.
    */
   readonly text: string;
 }

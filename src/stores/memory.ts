@@ -172,7 +172,7 @@ function addEach<Entry>(list: string, entries: readonly Entry[], add: (entry: En
     } catch (cause) {
       if (!(cause instanceof RangeError || cause instanceof TypeError)) throw cause;
       const Kind = cause instanceof RangeError ? RangeError : TypeError;
-      throw new Kind(`memoryQuotaStore: ${list}[${index}]: ${cause.message}`, { cause });
+      throw new Kind(`memoryQuotaStore: ${list}[${index}]: ${cause.message.replace(/^An API key: /, "")}`, { cause });
     }
 }
 

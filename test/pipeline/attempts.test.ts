@@ -91,6 +91,8 @@ describe("an upstream that fails before another answers", () => {
       },
     ]);
     expect(failures[0]?.text).toContain(`The upstream primary at 127.0.0.1:${port} failed for the model large-1`);
+    // The status and the words of the upstream tell all.
+    expect(failures[0]?.text).toMatch(/caused by Error: The upstream answered 401, [^\n]*$/);
     expect(JSON.stringify([failures, records])).not.toContain(KEY);
   });
 

@@ -103,6 +103,16 @@ describe("a route with a pattern", () => {
   );
 });
 
+describe.each(Object.entries(FORMATS))("a model that no pattern has, in %s", (_format, { ask, notFound }) => {
+  it.each<[string, limits: readonly string[] | undefined, others: string]>([
+    ["of others that no list has", undefined, " and others"],
+    ["of no others, where the key has a list of its own", ["fast", "zebra"], ""],
+  ])("is refused with a word %s", async (_what, limits, others) => {
+    const refused = await gatewayOver(OPEN, limits)(...(ask("zebra") as [string, unknown]));
+    expect(refused).toMatchObject(notFound(`There is no model "zebra". This API key may use "fast"${others}.`));
+  });
+});
+
 describe.each(Object.entries(FORMATS))("an unknown model in %s", (_format, { ask, notAllowed, notFound }) => {
   it("is refused with the nearest name that the key may use, or with the first ones", async () => {
     const send = gatewayOver(listing("claude-sonnet", "other"));
