@@ -70,10 +70,14 @@ export async function* answerByCode(
   const result = (await call.runCode?.({ language: "python", code })) ?? NO_RUNNER;
   yield { type: "code-result", ...result };
   speaker.read += (await countTokens(code)) + (await countTokens(result.output));
-  return yield* speaker.say(`${OUTCOME_TEXT[result.outcome]}: ${result.output.trim() || "nothing"}.`);
+  const output = result.output.trim() || "nothing";
+  return yield* speaker.say(`${OUTCOME_TEXT[result.outcome]}: ${output}${/[.!?]$/.test(output) ? "" : "."}`);
 }
 
-const NO_RUNNER: CodeResult = { outcome: "failed", output: "Nothing here can run code." };
+const NO_RUNNER: CodeResult = {
+  outcome: "failed",
+  output: "Python is not installed. Run npm install pyodide, and restart.",
+};
 
 const OUTCOME_TEXT = {
   ok: "The code printed",

@@ -56,6 +56,15 @@ interface Generated {
 const generate = <Body>(body: object): Promise<Answer<Body>> =>
   post("/v1beta/models/demo-chat:generateContent", { contents: [{ parts: [{ text: "Hello" }] }], ...body });
 
+it("code that nothing can run is answered with the command that installs Python", async () => {
+  const { body } = await generate<Generated>({
+    contents: [{ parts: [{ text: "What is 6 * 7?" }] }],
+    tools: [{ codeExecution: {} }],
+  });
+  const said = body.candidates[0]?.content.parts.map((part) => part.text ?? "").join("");
+  expect(said).toMatch(/The code failed: Python is not installed\. Run npm install pyodide, and restart\.$/);
+});
+
 describe("what cannot be satisfied is a failed precondition:", () => {
   const list = { type: "ARRAY", items: { type: "STRING" }, minItems: "5000" };
   const tooMuch = { type: "OBJECT", properties: { x: list }, required: ["x"] };
