@@ -71,6 +71,10 @@ export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(rep
   return { ...report, spent, percentSpent: granted === 0 ? null : Math.floor((100 * spent) / granted) };
 }
 
+/** Writes the share of a bill for people. The whole percent of a small charge would look like none. */
+const percentIn = ({ spent, percentSpent }: Bill): string =>
+  percentSpent === 0 && spent > 0 ? "<1" : String(percentSpent ?? "-");
+
 /** Returns a key with what its budgets leave of it. */
 function keyTold(report: KeyReport, budgets: readonly BudgetShown[]): KeyShown {
   const { id, name, unlimited, modelLimits: _limits, modelLimitsEnabled: _isLimited, ...stored } = report;
@@ -294,8 +298,7 @@ const booksColumns = (currency: string | undefined): readonly Column<BudgetTold 
     word: "Spent %",
     heading: "Spent %",
     cell: ({ percentSpent }) => percentSpent ?? undefined,
-    text: ({ spent, percentSpent }) =>
-      percentSpent === null ? "-" : spent > 0 && percentSpent === 0 ? "<1 %" : `${percentSpent} %`,
+    text: (bill) => percentIn(bill).replace(/\d$/, "$& %"),
   },
   amountColumn({ name: "available", word: "Available" }, currency, ({ available }) => available),
   rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),
@@ -496,7 +499,8 @@ class Text {
       const word = FIELD_WORDS[name] ?? name.replaceAll(/(?=[A-Z])/g, " ").toLowerCase();
       // A period begins and ends with a day of its time zone.
       const isDay = name === "startsAt" || name === "endsAt";
-      return `${word}: ${isDay ? dayIn(timeZone, value as number) : oneLine(this.#word(name, value))}`;
+      if (isDay) return `${word}: ${dayIn(timeZone, value as number)}`;
+      return `${word}: ${name === "percentSpent" ? percentIn(answer as Bill) : oneLine(this.#word(name, value))}`;
     });
   }
 
@@ -543,7 +547,6 @@ class Text {
     if (Array.isArray(value)) return value.join(",");
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (name === "limitedBy" && value === null) return OWN_QUOTA;
-    if (name === "percentSpent" && value === null) return "-";
     if (typeof value !== "object" || value === null) return JSON.stringify(value);
     return Object.entries(value)
       .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))

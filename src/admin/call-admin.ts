@@ -474,17 +474,30 @@ export const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
   wronglyNamed(call).length > 0 &&
   call.attempts.every(({ errorCode }) => errorCode !== "backend_refused");
 
-/**
- * Explains an error, unless the outcome of the call does. A model that no upstream was asked for may be unknown, or without a price; the record
- * does not tell which.
- */
+/** Matches the messages of the gateway about a missing price. Calls of a model without a price have the same code as those of an unknown one. */
+const NO_PRICE = /^(?:(Tokens|Pictures) (?:of|by) the|The) model "[^"]*" (?:has|have) no price\.$/;
+
+/** Names the price that has refused a call, and says what is to be added. Undefined for any other call. */
+function missingPrice({
+  errorMessage = "",
+  modelAsked = "a model",
+}: RecordedCall): { readonly reason: string; readonly remedy: string } | undefined {
+  const [message, part] = NO_PRICE.exec(errorMessage) ?? [];
+  if (message === undefined) return undefined;
+  const name = oneLine(modelAsked);
+  return part === undefined
+    ? { reason: `${name} has no price.`, remedy: `Add a row for ${name} to the prices.` }
+    : {
+        reason: `${part} of ${name} have no price.`,
+        remedy: `Add a price of ${part.toLowerCase()} to the row for ${name}.`,
+      };
+}
+
+/** Explains an error, unless the outcome of the call does. */
 function errorReasons(call: RecordedCall): readonly string[] {
   const { errorCode, outcome } = call;
   if (errorCode === undefined || (outcome !== "refused" && outcome !== "failed")) return [];
-  if (errorCode === "model_not_found" && isUnasked(call))
-    return [
-      "The gateway does not have the model, or the model has no price: then add a row for the model to the prices.",
-    ];
+  if (errorCode === "model_not_found" && isUnasked(call)) return [missingPrice(call)?.reason ?? REASONS[errorCode]];
   if (isOnlyWronglyNamed(call)) return ["A setting of this service names a model that its upstream does not have."];
   if (isMistaken(call) && errorCode !== "backend_refused")
     return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
@@ -686,7 +699,8 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(
         isUnasked(call)
-          ? `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`
+          ? (missingPrice(call)?.remedy ??
+              `The caller asked for ${oneLine(modelAsked ?? "a model")}: look for its name in the list of models, or add it.`)
           : "The caller must choose another model.",
         ...answerInLog,
       );

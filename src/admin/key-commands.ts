@@ -508,7 +508,7 @@ async function answered(calls: InUse["calls"], by: "key" | "model"): Promise<rea
 
 /** Says that no recorded call tells whether some names are right. */
 const unchecked = (names: string, calls: InUse["calls"], told: string): string =>
-  `Nothing tells yet whether a gateway has ${names}: ${calls ? `no call ${told}was answered` : "this store has no record of calls"}.`;
+  `Nothing tells yet whether a gateway has ${names}: ${calls ? `no call ${told}was answered, as far as is recorded: gateways write calls up to a second after their end` : "this store has no record of calls"}.`;
 
 async function notesOfTiers(
   tiers: readonly string[],

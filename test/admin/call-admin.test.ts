@@ -9,6 +9,7 @@ import { usageText } from "../../src/admin/usage-table.ts";
 import { GATEWAY_ERROR_CODES, type GatewayErrorCode, toGatewayError } from "../../src/errors.ts";
 import { createGateway, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { given } from "../../src/model/json.ts";
+import { priceTable } from "../../src/prices/index.ts";
 import { openStores } from "../../src/stores/open/index.ts";
 import { relay, type RelayOptions } from "../../src/upstreams/relay/index.ts";
 import { route } from "../../src/upstreams/route/index.ts";
@@ -298,10 +299,11 @@ async function reasonsOf(
   work?: (gateway: Gateway) => void,
   granted = 100_000,
   signal: AbortSignal | null = null,
+  prices: ReturnType<typeof priceTable> | undefined = undefined,
 ) {
   const stores = await openStores("sqlite::memory:");
   const onCall = stores.recorder();
-  const gateway = createGateway({ backend, ...stores.ports, onCall, onFailure: nothing });
+  const gateway = createGateway({ backend, ...prices, ...stores.ports, onCall, onFailure: nothing });
   await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted });
   const asked = gateway.fetch(
     new Request("http://host/v1/chat/completions", {
@@ -795,16 +797,22 @@ describe("why", () => {
     expect(stepOf("refused")).toBe("The caller must choose another model.");
   });
 
-  it("tells that a model which no upstream was asked for may lack a price", async () => {
-    const unpriced: ModelBackend = {
-      async *chat() {
-        yield "Hello.";
-      },
-      models: () => [],
+  it("tells a model that the gateway does not have from a model without a price", async () => {
+    const unknown = await reasonsOf({ ...speaking, models: () => [] }, { model: "large-2" });
+    expect(unknown?.reasons).toContain("The gateway does not have the model.");
+    expect(unknown?.next[0]?.sentence).toMatch(/^The caller asked for large-2: look for its name/);
+    const told = async (prices: Parameters<typeof priceTable>[0]): Promise<readonly string[]> => {
+      const reason = await reasonsOf(speaking, { model: "large-2" }, nothing, 1, null, priceTable(prices));
+      return [reason?.reasons[1] ?? "", reason?.next[0]?.sentence ?? ""];
     };
-    expect((await reasonsOf(unpriced, {}))?.reasons).toContain(
-      "The gateway does not have the model, or the model has no price: then add a row for the model to the prices.",
-    );
+    expect(await told({ other: { input: 1, output: 1 } })).toEqual([
+      "large-2 has no price.",
+      "Add a row for large-2 to the prices.",
+    ]);
+    expect(await told({ "large-2": { pictures: 1 } })).toEqual([
+      "Tokens of large-2 have no price.",
+      "Add a price of tokens to the row for large-2.",
+    ]);
   });
 
   it("names the field that has a wrong value, and nothing that the caller has written", async () => {

@@ -108,7 +108,7 @@ const unlimitedWords = (limit: string, id: string): string =>
 
 /** The note for models while no call is recorded. */
 const untoldWords = (names: string): string =>
-  `Nothing tells yet whether a gateway has the ${names}: no call was answered. A gateway without a model refuses its calls.`;
+  `Nothing tells yet whether a gateway has the ${names}: no call was answered, as far as is recorded: gateways write calls up to a second after their end. A gateway without a model refuses its calls.`;
 
 /** The refusals of a change for what is not there any more. */
 const noBudgetWords = (id: string): string => `There is no budget of the id ${id}.`;
@@ -282,7 +282,7 @@ describe("polygate keys", () => {
     await polygate(["keys", "migrate"], env);
     const note = "A gateway reads the metadata tier and group by itself, not teir. Did you mean tier?\n";
     const untold =
-      "Nothing tells yet whether a gateway has the tier gold: no call of a key with a tier was answered. A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.\n";
+      "Nothing tells yet whether a gateway has the tier gold: no call of a key with a tier was answered, as far as is recorded: gateways write calls up to a second after their end. A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.\n";
     const create = ["create", "--granted", "1", "--id"];
     for (const [args, stderr] of [
       [[...create, "a", "--metadata", "teir=gold"], note],
@@ -356,7 +356,7 @@ describe("polygate keys", () => {
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "untold-names.db")}`, POLYGATE_CURRENCY: "usd" };
     await polygate(["keys", "migrate"], env);
     const tier =
-      "Nothing tells yet whether a gateway has the tier golld: no call of a key with a tier was answered. A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.";
+      "Nothing tells yet whether a gateway has the tier golld: no call of a key with a tier was answered, as far as is recorded: gateways write calls up to a second after their end. A gateway whose rate limiter has tiers, but not this one, refuses the calls of the key; a gateway without tiers ignores the name.";
     const names = ["--models", "smal", "--metadata", "tier=golld"];
     expect((await polygate(["keys", "create", "--id", "a", "--granted", "1", ...names], env)).stderr).toBe(
       `${tier}\n${untoldWords("model smal")}\n`,
@@ -2843,6 +2843,16 @@ describe("polygate budgets", () => {
       { id: "none", percentSpent: null },
       { id: "over", spent: 25, overdraft: 15, percentSpent: 250 },
     ]);
+    const shared = async (id: string): Promise<string | undefined> => {
+      lines.length = 0;
+      const where = ["--store", `sqlite:${join(folder, "shares.db")}`];
+      await runCommand(["budgets", "update", id, "--name", id, ...where], {
+        ...terminal,
+        print: (line) => void lines.push(line),
+      });
+      return /^spent %: (.*)$/m.exec(lines.join("\n"))?.[1];
+    };
+    expect([await shared("little"), await shared("a-third"), await shared("none")]).toEqual(["<1", "29", "-"]);
   });
 
   it.each([

@@ -103,6 +103,16 @@ describe("requests", () => {
     expect([await status("sk-one"), await status("sk-one")]).toEqual([200, 200]);
   });
 
+  it("of a group do not say that the key alone has reached them, and name no group", async () => {
+    const { send } = limited({ perGroup: { requests: [window(1)] }, groupOf: () => "team-a" });
+    await send();
+    expect(await (await send()).json()).toMatchObject({
+      error: {
+        message: `The keys in the group of this API key send too many requests. The limit is 1 requests in ${HOUR} s for all of them together.`,
+      },
+    });
+  });
+
   it("are counted by model as well", async () => {
     const { send } = limited({ perModel: { requests: [window(1)] } });
     const ask = (model: string): Promise<Response> => send({ body: { model } });
