@@ -23,6 +23,7 @@ const ACTION_WORDS = {
   "budgets.lower": "Take from budget",
   "budgets.remove": "Remove budget",
   "live.stop": "Stop call",
+  "live.stop-key": "Stop calls of key",
 } as const;
 
 /** The name of an operation that the log has. */

@@ -253,6 +253,15 @@ export function timeIn(timeZone: string, at: number): string {
 export const dayIn = (timeZone: string | undefined, at: number): string =>
   timeIn(timeZone ?? "UTC", at).replace(/ .*/, "");
 
+/** The units of spans of time as commands read and write them, in milliseconds. */
+export const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Writes a span of time as commands read it, such as `24h`, in the longest unit of which it is a whole number. */
+export function spanText(ms: number): string {
+  const [unit, length] = Object.entries(UNITS_MS).findLast(([, of]) => ms % of === 0) ?? ["ms", 1];
+  return `${ms / length}${unit}`;
+}
+
 /** The width of a table that goes to no terminal, in characters. */
 export const PLAIN_COLUMNS = 120;
 

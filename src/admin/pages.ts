@@ -1,6 +1,7 @@
 /** Walks over the pages of lists. */
 
 import { given } from "../model/json.ts";
+import type { AuditLog, AuditPage, AuditRecord } from "../ports/audit-log.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { BudgetPeriodReport } from "../stores/budgets.ts";
 import { type BudgetDirectory, MOST_LISTED } from "../stores/durable.ts";
@@ -41,6 +42,17 @@ export const pagesOf = <Row extends { readonly id: string }>(
     (from) => list({ after: from, limit: MOST_LISTED }),
     ({ id }) => id,
     after,
+  );
+
+/** Reads the pages of the log of changes, the newest first. */
+export const changePagesOf = (
+  audit: Pick<AuditLog, "list">,
+  { before, limit, ...chosen }: Omit<AuditPage, "limit"> & Partial<AuditPage>,
+): AsyncGenerator<readonly AuditRecord[], void> =>
+  walk(
+    (from) => audit.list({ ...chosen, ...given({ before: from }), limit: limit ?? MOST_LISTED }),
+    ({ id }) => id,
+    before,
   );
 
 /** Reads the pages of the periods of a budget, the latest first, or those that began before a time. */

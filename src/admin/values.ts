@@ -7,6 +7,7 @@ import { nearest, oneLine } from "../options.ts";
 import { calendarOf } from "../stores/budgets.ts";
 import { type CallFilter, daysMeant, isDay, type UsageQuery } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
+import { UNITS_MS } from "./columns.ts";
 import type { Values } from "./commands.ts";
 
 /** Returns the code of a currency in capitals; undefined without one. */
@@ -135,7 +136,6 @@ function dayOf(name: string, text: string, takesTimes: boolean): string {
 }
 
 export const DAY_MS = 86_400_000;
-export const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
 export function spanOf(name: string, text: string): number {
   const [, count, unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];

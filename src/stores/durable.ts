@@ -191,13 +191,10 @@ export const revokedKey = (keyId: string): RefusedChange =>
   new RefusedChange("conflict", `The API key ${keyId} is revoked, and cannot be changed any more.`);
 
 export const unlimitedKey = (keyId: string): RefusedChange =>
-  new RefusedChange("conflict", `The API key ${keyId} has no quota of its own: a change of \`granted\` gives it one.`);
+  new RefusedChange("conflict", `The API key ${keyId} has no quota of its own: a change of granted gives it one.`);
 
 export const knownQuota = (keyId: string): RefusedChange =>
-  new RefusedChange(
-    "conflict",
-    `The API key ${keyId} has a quota already: \`grant\` adds to it, and \`lower\` takes from it.`,
-  );
+  new RefusedChange("conflict", `The API key ${keyId} has a quota already: grant adds to it, and lower takes from it.`);
 
 /** The error for a key with corrupt numbers, for example after a change by hand. */
 export const spoiltKey = (keyId: string, book: string, stored: unknown): Error =>

@@ -53,6 +53,27 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
   });
   afterAll(() => ledger.remove());
 
+  it("is CSV as a whole, with the words of changes and no formula", async () => {
+    const own = await store.open();
+    const run = running(own);
+    await run("budgets create team --amount 5 --name =1+1 --currency usd");
+    await run("budgets top-up team 2 --currency usd --yes");
+    const { stdout } = await run("audit --csv --currency usd");
+    expect(stdout.split("\n").map((line) => line.replace(/^[\w-]{36},[^,]*/, "ID,AT"))).toEqual([
+      "id,at,user,action,target,fields,state,reason",
+      'ID,AT,ann (command line),budgets.top-up,team,"Amount: 2.00 USD; Granted before: 5.00 USD; Currency: USD",done,',
+      'ID,AT,ann (command line),budgets.create,team,"Amount: 5.00 USD; Name: ""=1+1""; Currency: USD",done,',
+      "",
+    ]);
+    const sheet = (await run("audit --spreadsheet excel-europe --limit 1 --currency usd")).stdout;
+    expect(sheet).toMatch(/^\uFEFFId;Time \(UTC\);User;Change;Of;Fields;Outcome;Reason\n.*;Top up budget;team;/);
+    expect(await run("audit --csv --json")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Choose --csv or --json."),
+    });
+    await own.remove();
+  });
+
   it("has each change of keys and budgets as HTTP notes it, with the former values and without secrets", async () => {
     const own = await store.open();
     const run = running(own);

@@ -218,7 +218,7 @@ describe("adminHandler", () => {
       body: {
         error: {
           code: "conflict",
-          message: "The API key team has no quota of its own: a change of `granted` gives it one.",
+          message: "The API key team has no quota of its own: a change of granted gives it one.",
         },
       },
     });
@@ -642,7 +642,7 @@ describe("adminHandler", () => {
   it("notes that a key is unlimited", async () => {
     const ask = asking();
     const note =
-      'The key "team" is unlimited: it has neither a quota nor a budget. PUT /keys/ID/budget, or `granted` in PATCH /keys/ID, limits it.';
+      'The key "team" is unlimited: it has neither a quota nor a budget. PUT /keys/ID/budget, or granted in PATCH /keys/ID, limits it.';
     await ask("POST", "/budgets", { id: "all", amount: 10 });
     expect((await ask("POST", "/keys", { id: "team" })).body).toMatchObject({ id: "team", note });
     for (const [method, path, body, noted] of [
@@ -734,7 +734,7 @@ describe("adminHandler", () => {
     ["POST", "/keys", { grantd: 1 }, "grantd does not exist; did you mean granted?"],
     ["PATCH", "/keys/team", { budget: "b" }, "budget: is set with PUT /keys/ID/budget."],
     ["PATCH", "/keys/team", { granted: -1 }, "granted: must be an integer from 0 up, or null, not -1."],
-    ["PATCH", "/keys/team", { granted: 1 }, "The API key team has a quota already: `grant` adds to it"],
+    ["PATCH", "/keys/team", { granted: 1 }, "The API key team has a quota already: grant adds to it"],
     ["PATCH", "/keys/team", { nam: "x" }, "nam does not exist; did you mean name?"],
     ["PATCH", "/budgets/b", { period: "day" }, "period: cannot be changed; make another budget, move the keys to it"],
     ["PATCH", "/budgets/b", { amuont: 1 }, "amuont does not exist; did you mean amount?"],
@@ -1086,6 +1086,10 @@ describe("adminHandler", () => {
     });
     expect(JSON.stringify(listed.body)).not.toMatch(/Rain|sk-one/);
     expect((await ask("GET", "/live?limit=1")).body).toMatchObject({ total: 2, data: [{ modelAsked: "a" }] });
+    expect((await ask("POST", "/keys/other/stop-calls")).body.error).toEqual({
+      code: "not_found",
+      message: "No call of the key other runs in this process.",
+    });
     const at = `/live/${second?.headers.get("request-id")}`;
     expect((await ask("POST", `${at}/stop`, {}, { "x-user": "reader" })).status).toBe(403);
     expect((await ask("POST", `${at}/stop`)).body).toEqual({ requestId: at.slice(6), stopped: true });
@@ -1096,8 +1100,15 @@ describe("adminHandler", () => {
       message: `No call of the request id ${at.slice(6)} runs in this process, or it has just ended.`,
     });
     expect((await ask("GET", "/live")).body).toMatchObject({ total: 1 });
+    expect((await ask("POST", "/keys/one/stop-calls", {}, { "x-user": "reader" })).status).toBe(403);
+    expect((await ask("POST", "/keys/one/stop-calls")).body).toEqual({ key: "one", stopped: 1 });
     expect((await ask("GET", "/audit")).body).toMatchObject({
-      data: [{ state: "refused" }, { user: "ann", action: "live.stop", target: at.slice(6), state: "done" }],
+      data: [
+        { user: "ann", action: "live.stop-key", target: "one", state: "done" },
+        { action: "live.stop", state: "refused" },
+        { user: "ann", action: "live.stop", target: at.slice(6), state: "done" },
+        { action: "live.stop-key", target: "other", state: "refused" },
+      ],
     });
     void gateway.close({ deadlineMs: 0 });
     await clock.advance(0);
@@ -2207,6 +2218,22 @@ describe("the log of changes", () => {
     const [newest] = log["data"] as { id: string }[];
     expect((await ask("GET", `/audit?limit=1&before=${newest?.id}`)).body).toMatchObject({ data: [{ user: "bob" }] });
     expect((await ask("GET", "/audit?before=unknown")).body).toMatchObject({ data: [] });
+    // The same as a file, with every change.
+    const admin = adminHandler(stores.ports.quotas, { authorize, audit, clock: manualClock(1_000) });
+    const csvOf = (query: string): Promise<Response> =>
+      admin.fetch(new Request(`http://host/audit${query}`, { headers: { "x-user": "ann", accept: "text/csv" } }));
+    const file = await csvOf("?currency=usd");
+    expect(file.headers.get("content-disposition")).toBe('attachment; filename="changes-1970-01-01.csv"');
+    const rows = (await file.text()).split("\r\n").map((row) => row.split(",").slice(2).join());
+    expect(rows).toEqual([
+      "user,action,target,fields,state,reason",
+      `ann,secrets.remove,${body["id"]},,done,`,
+      "bob,keys.grant,none,Amount: 0.000001 USD,refused,There is no API key of the id none.",
+      `ann,keys.create,${body["id"]},"Quota: 0.000005 USD; Metadata: team=a",done,`,
+      "",
+    ]);
+    expect((await (await csvOf("?limit=1")).text()).split("\r\n")).toHaveLength(3);
+    expect(await (await csvOf("?spreadsheet=excel&user=bob")).text()).toContain(",bob,Add quota,none,");
   });
 
   it("has the values that the fields of an edit had before it, with and without If-Match", async () => {
@@ -2515,7 +2542,11 @@ describe("the log of changes", () => {
     ["user=", "user: must be a text that is not empty", ""],
     ["since=2026-11-01", "since: must be an integer from 0 up", ""],
     ["since=2&until=1", "list: since must not be after until, but 2 is after 1", ""],
-    ["who=ann", "who does not exist; there are before, limit, user, action, target, since, until.", ""],
+    [
+      "who=ann",
+      "who does not exist; there are before, limit, user, action, target, since, until, format, spreadsheet, currency.",
+      "",
+    ],
     ["user=a&user=b", "user: must be a text that is not empty", ""],
   ])("refuses the filter %s", async (query, message, end) => {
     const { status, body } = await asking()("GET", `/audit?${query}`);

@@ -484,7 +484,17 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const { quotas } = stores.ports;
     await quotas.addBudget({ id: "team-a", amount: 5 });
     const page = await open("?part=speend");
-    await page.getByText("There is no part speend. This is Keys.").waitFor();
+    await page
+      .getByText(
+        "There is no part speend. This is Keys. The parts are keys, budgets, live, spend, calls, health, changes.",
+      )
+      .waitFor();
+    // The part Calls had another name in addresses.
+    for (const old of ["?part=refusals&code=busy", "#refusals?code=busy"]) {
+      await page.goto(new URL(old, page.url()).href);
+      await page.getByRole("heading", { name: "Calls" }).waitFor();
+      await page.waitForURL((url) => url.search === "?part=calls&code=busy" && url.hash === "");
+    }
     await page.getByRole("link", { name: "Budgets", exact: true }).click();
     await press(page, "Top up team-a");
     const dialog = page.getByRole("dialog");
@@ -657,7 +667,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(first.slice(0, 1)).toEqual(["rich"]);
     expect(first.slice(1)).toEqual(first.slice(1).toSorted());
     expect(await page.locator("tfoot").getByRole("link").getAttribute("href")).toBe(
-      "/admin?part=refusals&since=2020-01-01",
+      "/admin?part=calls&since=2020-01-01",
     );
     await page.getByLabel("Order").selectOption("by name");
     await page.waitForURL("**&order=name");
@@ -875,7 +885,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await press(page, "Add quota poor");
     await page.getByLabel("Amount in USD").waitFor();
     await page.close();
-    for (const part of ["keys", "budgets", "live", "spend", "refusals", "health", "changes"]) {
+    for (const part of ["keys", "budgets", "live", "spend", "calls", "health", "changes"]) {
       page = await openIn("EUR", `?part=${part}`);
       await page.getByText("Calls are recorded in USD, but the option currency of this page is EUR").waitFor();
       await page.close();
@@ -901,7 +911,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "rich", apiKey: "sk-rich" });
     await call("poor", EVIL);
     const completed = await call("rich", "small");
-    const page = await open("?part=refusals");
+    const page = await open("?part=calls");
     await rowOf(page, "poor").waitFor();
     expect(await rowOf(page, "poor").textContent()).toMatch(
       /<img src=x.*POST \/v1\/chat\/completionsquota_insufficient429The call was refused by the key's own quota \(needed: at least \$0\.0000\d+, available: \$0\.000001\)/s,
@@ -935,7 +945,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       text.split(" "),
     ))
       ids.push(await call(keyId, model));
-    const page = await open("?part=refusals", { timezoneId: "Asia/Tokyo", locale: "en-US" });
+    const page = await open("?part=calls", { timezoneId: "Asia/Tokyo", locale: "en-US" });
     await rowOf(page, "bob").waitFor();
     expect(await page.getByRole("row").count()).toBe(3);
     const ofAnn = rowOf(page, "ann");
@@ -958,7 +968,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.setViewportSize({ width: 1_280, height: 720 });
     await ofAnn.getByRole("link", { name: ids[0] ?? "" }).click();
     await rowOf(page, "bob").waitFor({ state: "detached" });
-    expect(new URL(page.url()).search).toBe(`?part=refusals&call=${ids[0]}`);
+    expect(new URL(page.url()).search).toBe(`?part=calls&call=${ids[0]}`);
     // A single call says each thing once, with times and amounts as in the other columns.
     const reasons = page.locator('[data-column="Reasons"] li');
     expect(await reasons.count()).toBe(2);
@@ -985,7 +995,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.addBudget({ id: "plan 4 MAY", amount: 1 });
     await stores.ports.quotas.add({ id: "ann", apiKey: "sk-ann", budget: "plan 4 MAY" });
     await call("ann", "small");
-    const page = await open("?part=refusals");
+    const page = await open("?part=calls");
     await rowOf(page, "ann").waitFor();
     expect(await rowOf(page, "ann").textContent()).toContain("refused by the budget plan 4 MAY (needed: at least $");
     await page.close();
@@ -994,7 +1004,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("shows the beginning of a request id in a list, and copies all of it", async () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
     const id = await call("poor", "small");
-    const page = await open("?part=refusals", { viewport: { width: 1280, height: 800 } });
+    const page = await open("?part=calls", { viewport: { width: 1280, height: 800 } });
     const link = page.getByRole("link", { name: id });
     expect(await link.locator("code").getAttribute("title")).toBe(id);
     expect(await link.locator("code").evaluate((code) => code.scrollWidth > code.clientWidth)).toBe(true);
@@ -1029,7 +1039,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       ["bound", "large"],
     ] as const)
       await call(keyId, model);
-    const page = await open("?part=refusals");
+    const page = await open("?part=calls");
     await page.getByText("3 refused calls.").waitFor();
     await page.getByRole("searchbox", { name: "Key" }).fill("bound");
     await page.keyboard.press("Enter");
@@ -1040,11 +1050,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("searchbox", { name: "Key" }).fill("");
     await page.keyboard.press("Enter");
     await rowOf(page, "poor").waitFor();
-    expect(new URL(page.url()).search).toBe("?part=refusals&code=quota_insufficient");
+    expect(new URL(page.url()).search).toBe("?part=calls&code=quota_insufficient");
     const today = new Date().toISOString().slice(0, 10);
     await page.getByRole("textbox", { name: "From" }).fill(today);
     await page.getByRole("textbox", { name: "To" }).fill(today);
-    await page.waitForURL(`**?part=refusals&since=${today}&until=${today}&code=quota_insufficient`);
+    await page.waitForURL(`**?part=calls&since=${today}&until=${today}&code=quota_insufficient`);
     const linked = await open(new URL(page.url()).search);
     await rowOf(linked, "poor").waitFor();
     expect(await linked.getByLabel("Code").inputValue()).toBe("quota_insufficient");
@@ -1063,12 +1073,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await linked.getByRole("link", { name: "Refusals of poor" }).click();
     await linked.getByText("1 refused call.").waitFor();
     // A filter of a link can be removed.
-    await linked.goto(`${url}?part=refusals&model=none&group=`);
+    await linked.goto(`${url}?part=calls&model=none&group=`);
     await linked.getByText("No such call is recorded.").waitFor();
     expect(await barriers(linked)).toEqual([]);
     await linked.getByRole("button", { name: "Remove the filter Model: none" }).click();
     await linked.getByText("3 refused calls.").waitFor();
-    expect(new URL(linked.url()).search).toBe("?part=refusals&group=");
+    expect(new URL(linked.url()).search).toBe("?part=calls&group=");
     await linked.getByRole("button", { name: "Remove the filter Group: none" }).click();
     await linked.getByRole("listitem").filter({ hasText: "Group" }).waitFor({ state: "detached" });
     await linked.close();
@@ -1183,7 +1193,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       headers: { "content-type": "application/json" },
       body: '{"name":"Poor"}',
     });
-    const page = await open("?part=refusals", { locale: "en-US" });
+    const page = await open("?part=calls", { locale: "en-US" });
     for (const part of ["Calls", "Live", "Changes"]) {
       await page.getByRole("link", { name: part, exact: true }).click();
       const time = page.getByRole("row").locator("th time").first();
@@ -1210,7 +1220,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await response.text();
     await gateway.close();
     await onCall.flush();
-    const page = await open(`?part=refusals&call=${response.headers.get("request-id")}`);
+    const page = await open(`?part=calls&call=${response.headers.get("request-id")}`);
     await rowOf(page, "misconfigured").waitFor();
     expect(await page.getByRole("combobox", { name: "Outcome", exact: true }).inputValue()).toBe("all");
     expect(await page.locator(".sum").count()).toBe(0);
@@ -1230,10 +1240,10 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       ["code=model_not_allowed", "1 refused call."],
       ["end=all", "2 calls."],
     ] as const) {
-      await page.goto(`${url}?part=refusals&${choices}`);
+      await page.goto(`${url}?part=calls&${choices}`);
       await page.locator(".sum").getByText(words, { exact: true }).waitFor();
     }
-    await page.goto(`${url}?part=refusals&code=busy`);
+    await page.goto(`${url}?part=calls&code=busy`);
     await page.getByText("No such call is recorded.").waitFor();
     expect(await page.locator(".sum").count()).toBe(0);
     await page.close();
@@ -1361,7 +1371,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ] as const) {
       const json = { data: [{ ...recorded, outcome, reasons: ["Because."], next: [] }], next: null };
       await page.route(/\/calls\?/, (route) => route.fulfill({ json }));
-      await page.goto(`${url}?part=refusals&end=${outcome}`);
+      await page.goto(`${url}?part=calls&end=${outcome}`);
       await page.getByRole("heading", { level: 2, name: heading, exact: true }).waitFor();
       await page.getByRole("table", { name: heading, exact: true }).waitFor();
       for (const part of ["refusals&end=all", "live"]) {
@@ -1459,12 +1469,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.add({ id: "bound", apiKey: "sk-bound", models: ["small"] });
     await call("poor", "small");
     await call("bound", "large");
-    const page = await open("?part=refusals&code=insufficient_quota");
+    const page = await open("?part=calls&code=insufficient_quota");
     await page.getByText("insufficient_quota is recorded as quota_exhausted or quota_insufficient.").waitFor();
     await rowOf(page, "poor").waitFor();
     expect(await page.getByRole("row").count()).toBe(2);
     expect(await page.getByLabel("Code").inputValue()).toBe("insufficient_quota");
-    expect(new URL(page.url()).search).toBe("?part=refusals&code=insufficient_quota");
+    expect(new URL(page.url()).search).toBe("?part=calls&code=insufficient_quota");
     await page.getByLabel("Code").selectOption("model_not_allowed");
     await rowOf(page, "bound").waitFor();
     expect(await page.getByText("is recorded as").count()).toBe(0);
@@ -1472,14 +1482,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   });
 
   it.each([
-    ["?part=refusals&code=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
-    ["?part=refusals&errorCode=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
-    ["?part=refusals&end=refuse", 'not "refuse". Did you mean refused?'],
-    ["?part=refusals&outcome=refuse", 'not "refuse". Did you mean refused?'],
-    ["?part=refusals&since=7d", "From must be a day, such as 2026-11-01, not 7d."],
-    ["?part=refusals&until=2026-02-30", "To must be a day, such as 2026-11-01, not 2026-02-30."],
-    ["?part=refusals&key=Poo", "No key has the id Poo."],
-    ["?part=refusals&budget=none", "No budget has the id none."],
+    ["?part=calls&code=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
+    ["?part=calls&errorCode=quota_exausted", "not quota_exausted. Did you mean quota_exhausted?"],
+    ["?part=calls&end=refuse", 'not "refuse". Did you mean refused?'],
+    ["?part=calls&outcome=refuse", 'not "refuse". Did you mean refused?'],
+    ["?part=calls&since=7d", "From must be a day, such as 2026-11-01, not 7d."],
+    ["?part=calls&until=2026-02-30", "To must be a day, such as 2026-11-01, not 2026-02-30."],
+    ["?part=calls&key=Poo", "No key has the id Poo."],
+    ["?part=calls&budget=none", "No budget has the id none."],
     ["?part=spend&by=key,modle", 'not "modle". Did you mean model?'],
     ["?part=spend&by=modle", 'not "modle". Did you mean model?'],
     ["?part=spend&by=key&since=yesterday", "From must be a day, such as 2026-11-01, not yesterday."],
@@ -1503,7 +1513,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
   it("keeps a text that is no day in its field, and goes on with a day", async () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1 });
     await call("poor", "small");
-    const page = await open("?part=refusals&since=7d");
+    const page = await open("?part=calls&since=7d");
     await page.getByText("From must be a day").waitFor();
     expect(await fieldOf(page, "From")).toBe("7d");
     await page.getByRole("textbox", { name: "From" }).fill("2026-01-01");
@@ -1523,7 +1533,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ] as const)
       await quotas.add({ id, name, apiKey: `sk-${id}`, granted: 1 });
     for (const id of ["ben", "ben-2", "k7", "k8"]) await call(id, "small");
-    const page = await open("?part=refusals");
+    const page = await open("?part=calls");
     await page.getByText("4 refused calls.").waitFor();
     expect(await rowOf(page, "laptop").locator('[data-column="Key"]').textContent()).toMatch(
       /^ben-2\s*Ben M\. \(laptop\)/,
@@ -1537,7 +1547,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     ] as const) {
       await key.fill(written);
       await page.keyboard.press("Enter");
-      await page.waitForURL(`**?part=refusals&key=${id}`);
+      await page.waitForURL(`**?part=calls&key=${id}`);
       await page.getByText("1 refused call.").waitFor();
       expect(await key.inputValue()).toBe(id);
       await key.fill("");
@@ -1556,13 +1566,13 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("link", { name: "Live" }).click();
     expect(await rowOf(page, "ben-2").locator('[data-column="Key"]').textContent()).toBe("ben-2Ben M. (laptop)");
     // An address may have a whole name, too.
-    await page.goto(`${url}?part=refusals&key=ben+m.`);
+    await page.goto(`${url}?part=calls&key=ben+m.`);
     await page.getByText("1 refused call.").waitFor();
-    expect(new URL(page.url()).search).toBe("?part=refusals&key=ben");
+    expect(new URL(page.url()).search).toBe("?part=calls&key=ben");
     expect(await key.inputValue()).toBe("ben");
-    await page.goto(`${url}?part=refusals&key=team`);
+    await page.goto(`${url}?part=calls&key=team`);
     await page.getByRole("link", { name: "team (k8)" }).waitFor();
-    await page.goto(`${url}?part=refusals&key=laptop`);
+    await page.goto(`${url}?part=calls&key=laptop`);
     await page.getByRole("link", { name: "Look for laptop among the keys" }).waitFor();
     await page.close();
   });
@@ -1577,7 +1587,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       [0, "Top up team", "Top up"],
       [1, "Add to the quota of poor", "Add"],
     ] as const) {
-      const page = await open(`?part=refusals&call=${ids[at]}`);
+      const page = await open(`?part=calls&call=${ids[at]}`);
       const step = page.locator('[data-column="Next"] li').first();
       const [, lack = ""] = /This call alone lacks \$([\d.]+) for/.exec((await step.textContent()) ?? "") ?? [];
       await step.getByRole("button", { name: button }).click();
@@ -1596,11 +1606,11 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect((await quotas.report("poor"))?.granted).toBeGreaterThan(1);
     user = { name: "reader", readOnly: true };
     await quotas.lower("poor", (await quotas.report("poor"))?.available ?? 0);
-    const page = await open(`?part=refusals&call=${await call("poor", "small")}`);
+    const page = await open(`?part=calls&call=${await call("poor", "small")}`);
     await page.getByText("An operator can help: Add to the quota of poor. Lets calls pass again.").waitFor();
     expect(await page.getByText(/polygate (?:keys|budgets)/).count()).toBe(0);
     expect(await page.getByRole("button", { name: "Add" }).count()).toBe(0);
-    await page.goto(`${url}?part=refusals&call=${await call("nobody", "small")}`);
+    await page.goto(`${url}?part=calls&call=${await call("nobody", "small")}`);
     await page.getByText("An operator can make a new key").waitFor();
     expect(await page.getByText(/polygate (?:keys|budgets)/).count()).toBe(0);
     await page.close();
@@ -1618,7 +1628,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await call("sleeper", "small");
     await call("bound", "large");
     const unknown = await call("nobody", "small");
-    const page = await open("?part=refusals", { viewport: { width: 1280, height: 900 } });
+    const page = await open("?part=calls", { viewport: { width: 1280, height: 900 } });
     await page.getByText("4 refused calls.").waitFor();
     expect(await barriers(page)).toEqual([]);
     expect(await nextOf(page).getByRole("button", { name: "bound" }).allTextContents()).toEqual(["Edit bound"]);
@@ -1640,7 +1650,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByText("Ask for the name of the key, and").waitFor();
     // A user who may only look gets no button, and no command in the list.
     user = { name: "reader", readOnly: true };
-    await page.goto(`${url}?part=refusals`);
+    await page.goto(`${url}?part=calls`);
     await page.getByText("4 refused calls.").waitFor();
     expect(await nextOf(page).getByRole("button").count()).toBe(0);
     expect((await nextOf(page).allTextContents()).join(" ")).not.toContain("polygate");
@@ -1653,25 +1663,25 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await quotas.add({ id: "sleeper", apiKey: "sk-sleeper" });
     await quotas.update("sleeper", { paused: true });
     await quotas.add({ id: "old", apiKey: "sk-old", expiresAt: 1 });
-    const page = await open(`?part=refusals&call=${await call("bound", "large")}`);
+    const page = await open(`?part=calls&call=${await call("bound", "large")}`);
     expect(await nextOf(page).innerText()).toMatch(
       /^Edit bound\s+Replaces the models that the key may use\. Now it may use small\.\s+Show the command$/,
     );
     expect(await barriers(page)).toEqual([]);
-    await page.goto(`${url}?part=refusals&call=${await call("old", "small")}`);
+    await page.goto(`${url}?part=calls&call=${await call("old", "small")}`);
     expect(await nextOf(page).innerText()).toMatch(/^Edit old\s+Makes the key valid again\.\s+Show the command$/);
     await page.getByRole("button", { name: "Edit old" }).click();
     await page.getByLabel("Expires on").fill("");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("old is changed.").waitFor();
     expect((await quotas.report("old"))?.expiresAt).toBe(0);
-    await page.goto(`${url}?part=refusals&call=${await call("sleeper", "small")}`);
+    await page.goto(`${url}?part=calls&call=${await call("sleeper", "small")}`);
     expect(await nextOf(page).innerText()).toMatch(/^Resume sleeper\s+Lets the key work again\.\s+Show the command$/);
     await page.getByRole("button", { name: "Resume sleeper" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
     await page.getByText("sleeper works again.").waitFor();
     expect(await quotas.report("sleeper")).not.toHaveProperty("paused");
-    await page.goto(`${url}?part=refusals&call=${await call("nobody", "small")}`);
+    await page.goto(`${url}?part=calls&call=${await call("nobody", "small")}`);
     expect(await nextOf(page).innerText()).not.toContain("polygate");
     await page.getByRole("link", { name: "All refused calls" }).click();
     await page.getByText("4 refused calls.").waitFor();
@@ -2006,6 +2016,12 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await rowOf(page, "stopped").waitFor();
     await page.getByText("No call runs.").waitFor();
     expect(await page.getByText(`${id} is stopped.`).count()).toBe(1);
+    const others = await Promise.all([1, 2].map(() => live?.fetch(asked("ann", "small", true))));
+    await page.clock.runFor(2_000);
+    await page.getByRole("button", { name: "Stop all of key ann" }).first().click();
+    await page.getByRole("dialog").getByRole("button", { name: "Stop all" }).click();
+    await page.getByText("2 calls of ann stopped.").waitFor();
+    for (const other of others) expect(await other?.text()).toContain("An operator has stopped the call.");
     // It looks again only while it is not paused.
     await page.getByRole("button", { name: "Pause" }).click();
     user = undefined;
@@ -2159,6 +2175,14 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await page.getByRole("link", { name: "Changes" }).click();
     await rowOf(page, "Quota: unlimited").waitFor();
     expect(await rowOf(page, "Quota: unlimited").textContent()).toContain("any");
+    await page.getByLabel("Of", { exact: true }).fill("any");
+    await page.getByLabel("Of", { exact: true }).press("Enter");
+    await rowOf(page, "Edit key").waitFor({ state: "detached" });
+    expect((await csvOf(page, "programs", "changes")).split("\r\n")).toEqual([
+      "id,at,user,action,target,fields,state,reason",
+      expect.stringMatching(/,ann,keys\.create,any,.*Quota: unlimited.*,done,$/),
+      "",
+    ]);
     await page.close();
   });
 
@@ -2773,7 +2797,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     for (const [address, shown] of [
       ["?part=keys", ["one"]],
       ["?part=spend&by=key", ["one", "two"]],
-      ["?part=refusals", ["one", "two"]],
+      ["?part=calls", ["one", "two"]],
     ] as const) {
       const page = await open(address);
       await rowOf(page, "three").waitFor();
@@ -3413,7 +3437,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await expect.poll(() => time.getAttribute("datetime")).not.toBe(first);
     expect(await barriers(page)).toEqual([]);
     await page.getByRole("link", { name: "1,200 failed calls by refusing 1" }).click();
-    await page.waitForURL("**?part=refusals&upstream=refusing+1&since=2026-11-05&end=refused,failed,deadline,shutdown");
+    await page.waitForURL("**?part=calls&upstream=refusing+1&since=2026-11-05&end=refused,failed,deadline,shutdown");
     await page.getByText("No such call is recorded.").waitFor();
     expect(await page.getByLabel("Outcome").inputValue()).toBe("refused,failed,deadline,shutdown");
     await page.close();
@@ -3830,7 +3854,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "the.one.with.a.long.name@department.of.long.words.example.com" };
     const json = { "content-type": "application/json" };
     await fetch(`${url}/keys/rich`, { method: "PATCH", headers: json, body: '{"metadata":{"group":"red"}}' });
-    const page = await open("?part=refusals&outcome=failed", { viewport: { width, height: 844 } });
+    const page = await open("?part=calls&outcome=failed", { viewport: { width, height: 844 } });
     for (const part of ["failed", "Keys", "Budgets", "Live", "Calls", "Health", "Spend", "Changes"]) {
       if (part !== "failed") await page.getByRole("link", { name: part, exact: true }).click();
       await page.getByRole("heading", { level: 2, name: part === "failed" ? "Failed calls" : part }).waitFor();

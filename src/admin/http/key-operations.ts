@@ -386,7 +386,7 @@ function assertStaysLimited(
 const isUnlimited = ({ unlimited, budget }: KeyReport): boolean => unlimited && budget === undefined;
 
 const noteOfUnlimited = (id: string): string =>
-  `${unlimitedInWords(oneLine(id))} PUT /keys/ID/budget, or \`granted\` in PATCH /keys/ID, limits it.`;
+  `${unlimitedInWords(oneLine(id))} PUT /keys/ID/budget, or granted in PATCH /keys/ID, limits it.`;
 
 /** Joins the notes that there are. */
 function noteOf(...notes: readonly (string | false | undefined)[]): { readonly note?: string } {

@@ -33,7 +33,7 @@ export interface AdminGateway {
   health(): Promise<GatewayHealth>;
   /** The currency of the prices: that of amounts while no call is recorded. */
   readonly currency?: string | undefined;
-  /** Lists the calls that run, at most `limit`. Without this and the next two functions, the admin shows and stops no calls. */
+  /** Lists the calls that run, at most `limit`, and all by default. Without this and the next two functions, the admin shows and stops no calls. */
   liveCalls?(options?: { readonly limit?: number }): readonly LiveCall[];
   /** Counts the calls that run. */
   liveCallCount?(): number;

@@ -2,13 +2,20 @@
 
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
+import type { AuditRecord } from "../../ports/audit-log.ts";
+import { MOST_ROWS } from "../../stores/calls.ts";
 import { failingReason, failingRemedy } from "../call-admin.ts";
+import { changesCsvParts } from "../change-list.ts";
 import { ACTIONS } from "../change-words.ts";
+import { dayIn, inTurns } from "../columns.ts";
+import { changePagesOf } from "../pages.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
 import {
+  assertSameCurrency,
   currencyOf,
+  FILE,
   ID,
   idIn,
   LIMIT,
@@ -18,8 +25,10 @@ import {
   paged,
   pageOf,
   partsOf,
+  SIZE,
   TEXT,
   UNITS,
+  wantsCsv,
 } from "./operation.ts";
 import { refused } from "./refusal.ts";
 
@@ -89,6 +98,21 @@ export const OPERATIONS: readonly Operation[] = [
     },
   }),
   operation({
+    operationId: "stopCallsOfKey",
+    method: "POST",
+    path: "/keys/:id/stop-calls",
+    about: "Stops all calls of a key that run in this process. They are charged for what they have used.",
+    action: "live.stop-key",
+    needs: "live",
+    answer: v.object({ key: TEXT, stopped: UNITS }),
+    async run({ gateway }, { id }) {
+      const calls = gateway?.liveCalls?.().filter(({ key }) => key?.id === id) ?? [];
+      const stopped = calls.filter(({ requestId }) => gateway?.stopCall?.(requestId)).length;
+      if (stopped === 0) throw refused(404, `No call of the key ${id} runs in this process.`);
+      return { body: { key: id, stopped } };
+    },
+  }),
+  operation({
     operationId: "getHealth",
     method: "GET",
     path: "/health",
@@ -112,17 +136,36 @@ export const OPERATIONS: readonly Operation[] = [
     method: "GET",
     path: "/audit",
     about:
-      "Lists the changes, the newest first. `user` and `target` match as a whole; `since` and `until` are in milliseconds.",
+      "Lists the changes, the newest first: a page as JSON, or all as CSV. `user` and `target` match as a whole; `since` and `until` are in milliseconds.",
+    asCsv: true,
     query: v.strictObject({
       before: v.exactOptional(ID),
-      limit: LIMIT,
+      limit: v.exactOptional(SIZE),
       user: v.exactOptional(ID),
       action: v.exactOptional(v.picklist(ACTIONS)),
       target: v.exactOptional(ID),
       since: v.exactOptional(OF_QUERY),
       until: v.exactOptional(OF_QUERY),
+      ...FILE,
     }),
     answer: pageOf(v.looseObject({ id: TEXT, at: UNITS, user: TEXT, action: TEXT })),
-    run: async ({ audit }, { query }) => paged(await audit.list(query), query, idIn),
+    async run(desk, { query, accept }) {
+      const { format: _, currency, spreadsheet, ...page } = query;
+      await assertSameCurrency(desk, currency);
+      if (!wantsCsv(query, accept)) {
+        const asked = { ...page, limit: page.limit ?? 100 };
+        return paged(await desk.audit.list(asked), asked, idIn);
+      }
+      const changes: AuditRecord[] = [];
+      for await (const some of changePagesOf(desk.audit, page)) {
+        changes.push(...some);
+        // A file has every change, unless its client has named a limit.
+        if (page.limit !== undefined) break;
+        if (changes.length > MOST_ROWS)
+          throw refused(400, `The log has more than ${MOST_ROWS} such changes. Choose fewer days, or another filter.`);
+      }
+      const text = await inTurns(changesCsvParts(changes, currency, spreadsheet));
+      return { csv: { text, fileName: `changes-${dayIn("UTC", desk.clock.now())}.csv` } };
+    },
   }),
 ];

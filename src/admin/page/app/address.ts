@@ -128,8 +128,11 @@ export function follow(event: MouseEvent): void {
   go((event.currentTarget as HTMLAnchorElement).href);
 }
 
-/** Turns an address of an earlier version, such as `#spend?by=model`, into one with a query. */
+/** Turns addresses of earlier versions into present ones: those with a fragment, such as `#spend?by=model`, and those of the part `refusals`. */
 export function renewAddress(isPart: (name: string) => boolean): void {
+  const { pathname, search, hash } = location;
+  const renewed = [search, hash].map((text) => text.replace(/^(#|\?(?:.*&)?part=)refusals(?![^?&])/, "$1calls"));
+  if (renewed.join("") !== search + hash) history.replaceState(null, "", pathname + renewed.join(""));
   const [part = "", choices = ""] = location.hash.slice(1).split("?");
   if (isPart(part)) history.replaceState(null, "", addressOf(part, Object.fromEntries(new URLSearchParams(choices))));
 }

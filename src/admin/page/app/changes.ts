@@ -1,18 +1,20 @@
 /** The view of the log of changes, and the view of the gateway's health. */
 
 import { signal } from "@preact/signals";
+import { given } from "../../../model/json.ts";
 import { visible } from "../../../model/visible.ts";
 import type { GatewayHealth } from "../../../pipeline/health.ts";
 import type { AuditRecord } from "../../../ports/audit-log.ts";
 import type { UpstreamErrors, UpstreamStatus } from "../../../ports/observer.ts";
 import { addressOf, assertDays, follow, noteChoices } from "./address.ts";
-import { dayIn, plain } from "./amounts.ts";
+import { dayIn, pageCurrency, plain } from "./amounts.ts";
 import { hasCalls, type Listed, load, loadsOf, read } from "./api.ts";
 import { actionInWords, ACTIONS, changeInWords, refusalInWords } from "./change-words.ts";
 import {
   Breakable,
   Code,
   type Column,
+  Csv,
   DayField,
   Filter,
   html,
@@ -48,6 +50,15 @@ function startOf(day: string, daysLater = 0): string {
 
 const loadList = loadsOf("changes");
 
+/** Returns the path of the chosen changes, without their days where these may be wrong. */
+function auditPath(more: Readonly<Record<string, string>>, hasDays = true): string {
+  const [first, last] = hasDays ? [since.value, until.value] : ["", ""];
+  const chosen = { user: user.value, action: action.value, target: target.value };
+  const days = { since: first && startOf(first), until: last && startOf(last, 1) };
+  const words = Object.entries({ ...chosen, ...days, ...more }).filter(([, value]) => value !== "");
+  return `audit?${new URLSearchParams(words)}`;
+}
+
 /** Lists the changes from the newest on, or goes on behind the last one. */
 async function list(before?: string): Promise<void> {
   const chosen = Object.entries(filters).flatMap(([name, { value }]) => (value === "" ? [] : [[name, value] as const]));
@@ -56,14 +67,8 @@ async function list(before?: string): Promise<void> {
   if (before === undefined) older.value = null;
   await loadList(
     async (isLatest) => {
-      const query = new URLSearchParams([...chosen.map((one) => [...one]), ["limit", "100"]]);
-      const rest = new URLSearchParams(query);
-      for (const day of ["since", "until"]) rest.delete(day);
-      await assertDays(since.value, until.value, `audit?${rest}`);
-      if (since.value !== "") query.set("since", startOf(since.value));
-      if (until.value !== "") query.set("until", startOf(until.value, 1));
-      if (before !== undefined) query.set("before", before);
-      const { body } = await read<Listed<AuditRecord>>(`audit?${query}`);
+      await assertDays(since.value, until.value, auditPath({ limit: "100" }, false));
+      const { body } = await read<Listed<AuditRecord>>(auditPath({ limit: "100", ...given({ before }) }));
       if (!isLatest()) return;
       changes.value = before === undefined ? body.data : [...(changes.value ?? []), ...body.data];
       older.value = body.next;
@@ -110,6 +115,7 @@ export function Changes(): View {
       <${Filter} label="Of" of=${target} example="id" hint="The id of a key or a budget." onChange=${again} />
       <${DayField} label="From" of=${since} onChange=${again} />
       <${DayField} label="To" of=${until} onChange=${again} />
+      <${Csv} addressOf=${auditPath} currency=${pageCurrency.value} />
     </header>
     <${Table}
       caption="Changes"
@@ -136,7 +142,7 @@ type ToldErrors = UpstreamErrors & { readonly reason: string; readonly remedy?: 
 
 /** Returns the address of the calls that an upstream has not answered. Their days are those of the recorder's zone, often UTC. */
 const unansweredBy = (upstream: string, since: number): string =>
-  addressOf("refusals", {
+  addressOf("calls", {
     upstream,
     since: [dayIn("UTC", since), dayIn(undefined, since)].toSorted()[0],
     end: UNANSWERED_ENDS,

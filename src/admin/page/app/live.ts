@@ -60,6 +60,23 @@ const stop = (requestId: string): void =>
     },
   });
 
+const stopAll = (key: string): void =>
+  askUser({
+    title: "Stop all calls of the key",
+    action: "Stop all",
+    isDangerous: true,
+    text: `All calls of ${key} that run in this process end. Their callers get an error, and the key is charged for what they have used. Pause the key to refuse its new calls.`,
+    run: async (_values, write) => {
+      const { body } = await write<{ readonly stopped: number }>(
+        "POST",
+        `keys/${encodeURIComponent(key)}/stop-calls`,
+        {},
+      );
+      await loadLive(false);
+      return `${plain.format(body.stopped)} ${body.stopped === 1 ? "call" : "calls"} of ${key} stopped.`;
+    },
+  });
+
 /** Shows a time in the unit that fits. The clocks of processes may differ a little. */
 function duration(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000;
@@ -101,9 +118,10 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
   {
     name: "Change",
     isChange: true,
-    cell: ({ requestId }) =>
+    cell: ({ requestId, key }) =>
       html`<div class="row-buttons">
         <${RowButton} name="Stop" row=${requestId} onClick=${() => stop(requestId)} />
+        ${key && html`<${RowButton} name="Stop all of key" row=${key.id} onClick=${() => stopAll(key.id)} />`}
       </div>`,
   },
 ];

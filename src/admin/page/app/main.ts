@@ -38,7 +38,7 @@ const TABS: Readonly<Record<string, Tab>> = {
   budgets: { name: "Budgets", view: Budgets, load: openBudgets, needs: "budgets" },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
-  refusals: {
+  calls: {
     name: "Calls",
     view: Refusals,
     load: (asked) => openRefusals(asked, me.value?.budgets ?? false),
@@ -64,6 +64,10 @@ class NotedParams extends URLSearchParams {
 
 const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
 
+/** Returns the parts that the host has. */
+const shownTabs = (): readonly [id: string, tab: Tab][] =>
+  Object.entries(TABS).filter(([, { needs }]) => !needs || (me.value ?? NOBODY)[needs]);
+
 async function showTab(): Promise<void> {
   renewAddress(isTab);
   const asked = new NotedParams(location.search);
@@ -81,7 +85,10 @@ async function showTab(): Promise<void> {
   const unknown = [...asked.keys()].find((one) => !asked.known.has(one));
   const words = isTab(wanted)
     ? unknown !== undefined && `${name} has no filter ${unknown}.`
-    : wanted !== "" && `There is no part ${wanted}. This is ${name}.`;
+    : wanted !== "" &&
+      `There is no part ${wanted}. This is ${name}. The parts are ${shownTabs()
+        .map(([id]) => id)
+        .join(", ")}.`;
   if (words && tab === shownPart.value) notice.value ??= { text: words, isError: true };
 }
 
@@ -110,17 +117,12 @@ function App(): View {
     <header class="top">
       <h1>${TITLE}</h1>
       <nav aria-label="Parts">
-        ${Object.entries(TABS)
-          .filter(([, { needs }]) => !needs || has[needs])
-          .map(
-            ([id, one]) =>
-              html`<a
-                href=${addressOf(id)}
-                onClick=${follow}
-                aria-current=${id === shownPart.value ? "page" : undefined}
-                >${one.name}</a
-              >`,
-          )}
+        ${shownTabs().map(
+          ([id, one]) =>
+            html`<a href=${addressOf(id)} onClick=${follow} aria-current=${id === shownPart.value ? "page" : undefined}
+              >${one.name}</a
+            >`,
+        )}
       </nav>
       ${
         isLoggedIn.value

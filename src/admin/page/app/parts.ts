@@ -650,7 +650,7 @@ export const CallLinks = ({ name, spend, refusals }: { name: string; spend: Choi
   html`<span class="quiet links">
     <a href=${addressOf("spend", spend)} onClick=${follow}>Spend<span class="unseen"> of ${name}</span></a
     >${" "}
-    <a href=${addressOf("refusals", refusals)} onClick=${follow}>Refusals<span class="unseen"> of ${name}</span></a>
+    <a href=${addressOf("calls", refusals)} onClick=${follow}>Refusals<span class="unseen"> of ${name}</span></a>
   </span>`;
 
 /** A labelled list of choices, which sets a signal. An address may have chosen another value, which is listed, too. */
@@ -867,7 +867,7 @@ export function CallId({
     });
   const shown = html`<code ref=${code} class=${isWhole ? "" : "beginning"} title=${id}>${id}</code>`;
   return html`<span class="call-id"
-    >${isLink ? html`<a href=${addressOf("refusals", { call: id })} onClick=${follow}>${shown}</a>` : shown}
+    >${isLink ? html`<a href=${addressOf("calls", { call: id })} onClick=${follow}>${shown}</a>` : shown}
     <button type="button" class="plain" onClick=${copyId}>Copy<span class="unseen"> ${id}</span></button></span
   >`;
 }

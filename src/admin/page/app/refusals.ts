@@ -242,7 +242,7 @@ const allFilters = (): Choices => ({
 async function loadRefusals(after?: string): Promise<void> {
   found.value = "";
   const [choices, errorCode] = [chosen(), code.value];
-  noteChoices("refusals", inAddress());
+  noteChoices("calls", inAddress());
   const page = { limit: "100", after };
   const [query, rest] = [queryOf({ ...allFilters(), ...page }), queryOf({ ...filtersOfList(), ...page })];
   // The button for older calls would go on with the earlier choice.
@@ -283,7 +283,7 @@ function search(event: SubmitEvent): void {
   // The cast is safe: no form has a field for files.
   const text = (new FormData(event.target as HTMLFormElement).get("request-id") as string).trim();
   const call = /\breq_[0-9a-f]{8,32}\b/.exec(text)?.[0] ?? text;
-  if (call !== "") go(addressOf("refusals", { call }));
+  if (call !== "") go(addressOf("calls", { call }));
 }
 
 /** Groups calls of one key that ended with the same limit or error. The latest call of a group names the models of all. */
@@ -468,7 +468,7 @@ function ShortNext({ call: { requestId, next: steps, errorCode } }: { call: Call
   // A command is of no use to a user who may only look.
   if (first?.verb === undefined && errorCode !== "invalid_api_key")
     return html`<span class="long"><${Reason} text=${first?.sentence ?? "–"} /></span>`;
-  return html`<a href=${addressOf("refusals", { call: requestId })} onClick=${follow}
+  return html`<a href=${addressOf("calls", { call: requestId })} onClick=${follow}
     >What helps<span class="unseen"> after ${requestId}</span></a
   >`;
 }
@@ -524,7 +524,7 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Key",
       cell: ([{ keyId: key, keyName: name, group }]) =>
-        html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("refusals", { key })} onClick=${follow}>${key}</a>`}
+        html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("calls", { key })} onClick=${follow}>${key}</a>`}
           <${Name} of=${name} id=${key} />
           ${group && html`<span class="quiet">${group}</span>`}`,
     },
@@ -603,7 +603,7 @@ function NoCalls(): View {
     .slice(0, MOST_MEANT)
     .map(
       ({ id, name }) =>
-        html` <a href=${addressOf("refusals", { ...inAddress(), key: id })} onClick=${follow}
+        html` <a href=${addressOf("calls", { ...inAddress(), key: id })} onClick=${follow}
           >${name === id ? id : `${name} (${id})`}</a
         >`,
     )}
@@ -644,7 +644,7 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
       <${DayField} label="To" of=${until} onChange=${again} />
       ${found.value === "" && html`<${CsvOfList} name="calls" pages=${() => pagesOf<Call>("calls", allFilters())} csvOf=${csvOf} />`}
     </header>
-    ${found.value !== "" && html`<p class="more"><a href=${addressOf("refusals")} onClick=${follow}>All refused calls</a></p>`}
+    ${found.value !== "" && html`<p class="more"><a href=${addressOf("calls")} onClick=${follow}>All refused calls</a></p>`}
     <${Chips}
       of=${scope.value}
       onRemove=${(rest: Scope) => {

@@ -262,7 +262,7 @@ function callsOf(sum: "refused" | "failed", columns: readonly UsageColumn[], row
     ...(budget !== undefined && { ownBudget: budget }),
     ...(sum === "failed" && { end: FAILED_ENDS }),
   };
-  return addressOf("refusals", choices);
+  return addressOf("calls", choices);
 }
 
 /** Shows the number of refused or failed calls, with a link to them. */
