@@ -70,13 +70,13 @@ app.get("/readyz", async (_request, reply) => {
 app.setNotFoundHandler(({ method, url, headers }, reply) =>
   reply.code(404).send(wrongAddress(gateway, method, url, "/ai", headers)),
 );
-process.once("SIGTERM", async () => {
+const close = async (): Promise<void> => {
   await gateway.close({ deadlineMs: 10_000 });
   await app.close();
-  await backend.close();
   stopMetrics();
-  await stores.close();
-});
+  await Promise.all([backend.close(), stores.close()]);
+};
+for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => void close());
 const listening = app.listen({ host: env["HOST"] || "127.0.0.1", port: Number(env["PORT"] || 3000) });
 const address = await listening.catch((error: Error) => {
   console.error(`HOST or PORT cannot be used: ${error.message}`);

@@ -49,12 +49,12 @@ const server = app.listen(port, host, (error) => {
   if (error) process.exit(1);
 });
 server.keepAliveTimeout = 72_000; // Longer than a proxy keeps idle connections.
-process.once("SIGTERM", async () => {
+const close = async (): Promise<void> => {
   await gateway.close({ deadlineMs: 10_000 });
   await new Promise((resolve) => server.close(resolve));
-  await backend.close();
   stopMetrics();
-  await stores.close();
-});
+  await Promise.all([backend.close(), stores.close()]);
+};
+for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => void close());
 await exporter.startServer(); // On a port of its own: the metrics tell what each team spends.
 for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);

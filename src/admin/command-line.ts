@@ -56,6 +56,12 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     about: "runs a gateway with a model that works offline, and a page to try it",
     examples: ["", "--port 8080 --store sqlite:demo.db"],
     options: ["host", "port", "store"],
+    variables: {
+      POLYGATE_UPSTREAM: "the format of an upstream in place of the model, such as messages",
+      POLYGATE_UPSTREAM_URL: "its address",
+      POLYGATE_UPSTREAM_KEY: "its secret",
+      POLYGATE_UPSTREAM_FILE: "in place of these, a JSON file with upstreams by model",
+    },
     run: (_operands, values, { servers }) => servers.demo(flagsOf(values)),
   },
   init: {
@@ -64,6 +70,12 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     operands: ["[FOLDER]"],
     options: ["server", "database", "yes", "force"],
     words: { yes: "takes the defaults, and asks nothing" },
+    variables: {
+      UPSTREAM_FORMAT: "the format of the upstream of the gateway that is written",
+      UPSTREAM_URL: "its address",
+      UPSTREAM_KEY: "its secret",
+      MODELS: "its models; .env.example in the folder has all variables",
+    },
     async run(operands, values, terminal) {
       const written = await writeProject(await projectOf(operands, values, terminal), terminal.home);
       terminal.print(values.json ? jsonOf(written) : nextSteps(written));
@@ -94,7 +106,7 @@ const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
 const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "timeout", "currency", ...EVERYWHERE];
 
 const columns = (rows: readonly (readonly [string, string])[]): string =>
-  rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
+  rows.map(([left, right]) => `  ${left.padEnd(21)}  ${right}`).join("\n");
 
 const examplesOf = (group: string, examples: readonly string[]): string =>
   examples.map((example) => `  polygate ${group} ${example}`.trimEnd()).join("\n");
@@ -186,6 +198,7 @@ const helpOf = (group: string, { name, syntax, options }: Found): string =>
       options.filter((option) => option !== "currency" || !syntax.hasNoAmounts),
       { help: "this help", ...syntax.words },
     ),
+    ...(syntax.variables ? [columns(Object.entries(syntax.variables))] : []),
     Object.hasOwn(SINGLE_COMMANDS, group)
       ? syntax.examples.map((example) => `  polygate ${example}`).join("\n")
       : examplesOf(group, syntax.examples),

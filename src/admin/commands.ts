@@ -196,6 +196,8 @@ export interface Syntax {
   readonly options?: readonly (keyof Values)[];
   /** The help of options that mean something else here than in other commands. */
   readonly words?: Words;
+  /** Environment variables that this command reads, or the gateway that it writes, with their help. */
+  readonly variables?: Readonly<Record<string, string>>;
   /** True for a command whose statements read or change whole tables, and may take long. */
   readonly isLong?: boolean;
   /** True for a command that neither reads nor shows amounts: its help leaves out the currency. */

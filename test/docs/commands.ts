@@ -49,6 +49,37 @@ async function sectionOf(words: readonly string[]): Promise<string> {
 /** Returns the names in a list of commands, such as `create` of `create ID`. */
 const namesIn = (text: string): readonly string[] => rowsIn(text).flatMap(([name]) => /^[a-z-]+/.exec(name) ?? []);
 
+/** The commands by what people want to do. Names without a second word are those of programs, or of commands without a group. */
+const TASKS: Readonly<Record<string, readonly string[]>> = {
+  "Try and start": ["demo", "init", "serve", "keys migrate"],
+  "Give access": ["keys create", "keys update", "keys list"],
+  "Change secrets": ["keys rotate", "keys add-secret", "keys remove-secret"],
+  "End access": ["keys pause", "keys resume", "keys revoke"],
+  "Set the quota of a key": ["keys grant", "keys lower", "keys usage"],
+  "Limit teams": [
+    ...(["create", "update", "top-up", "lower", "assign", "unassign", "remove"] as const).map(
+      (name) => `budgets ${name}`,
+    ),
+  ],
+  "Report and bill": ["usage", "budgets list", "budgets usage", "budgets periods"],
+  "Explain calls and changes": ["calls", "why", "audit"],
+  "Move to another store": ["budgets export", "budgets import", "keys export", "keys import"],
+  "Keep the ledger sound": ["keys verify", "keys sweep", "keys prune"],
+};
+
+/** Returns the index of the commands by task. Throws for a command without a task, and for a task without its command. */
+function indexOf(commands: readonly string[]): string {
+  const named = Object.values(TASKS).flat();
+  if (named.toSorted().join() !== commands.toSorted().join())
+    throw new Error(`TASKS must name each command once: ${commands.filter((name) => !named.includes(name)).join()}`);
+  return Object.entries(TASKS)
+    .map(([task, names]) => {
+      const links = names.map((name) => `[\`${name}\`](#${name.replaceAll(" ", "-")})`);
+      return wrapped(`- **${task}**: ${links.join(", ")}`, "  ");
+    })
+    .join("\n");
+}
+
 export async function commandsPage(): Promise<string> {
   const all = await helpOf();
   const general = await helpOf("keys");
@@ -63,6 +94,8 @@ export async function commandsPage(): Promise<string> {
   return `# The command polygate
 
 ${wrapped("Manages keys and budgets, reports usage, and runs a gateway. In a container, run it there: `docker compose exec gateway npx polygate keys list`, or `kubectl exec deploy/gateway -- npx polygate keys list`.")}
+
+${indexOf(commands.flat().map((words) => words.join(" ")))}
 
 ## Options of every command
 

@@ -790,7 +790,7 @@ describe("the whole gateway", () => {
       const lost = new OpenAI({ apiKey: anna, baseURL: `${address}/ai`, maxRetries: 0 });
       await expect(lost.chat.completions.create(call)).rejects.toThrow("Did you mean POST /ai/v1/chat/completions?");
     } finally {
-      child.kill("SIGTERM");
+      child.kill("SIGINT");
       const [exit] = (await once(child, "exit")) as [number | null];
       upstream.close();
       expect([exit, errors()]).toEqual([0, errors()]);
@@ -859,7 +859,7 @@ describe("the whole gateway in Fastify", () => {
       expect(series).toMatch(/^polygate_breaker_state\{.*polygate_breaker_upstream="second".*\} \d/m);
       expect(await (await fetch(`${site}/v1/models`)).text()).toContain("no route GET /v1/models");
     } finally {
-      child.kill("SIGTERM");
+      child.kill("SIGINT");
       const [exit] = (await once(child, "exit")) as [number | null];
       upstream.close();
       expect([exit, errors()]).toEqual([0, errors()]);
