@@ -194,6 +194,7 @@ export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseS
 export type {
   BudgetChanges,
   BudgetEvent,
+  BudgetBooks,
   BudgetOptions,
   BudgetPeriod,
   BudgetReport,

@@ -29,16 +29,10 @@ const FIELDS = {
 };
 const LINE = v.strictObject(FIELDS);
 
-/** The units that the period of a line was given and has used. */
-interface BooksOfLine extends Pick<BudgetReport, "startsAt"> {
-  readonly available: number;
-}
-
 /** A budget to import, and the number of its line. */
 interface BudgetLine {
   readonly line: number;
   readonly budget: BudgetOptions;
-  readonly books: BooksOfLine | undefined;
 }
 
 /** Formats a budget as the line that imports it, with the books of its current period. */
@@ -107,10 +101,9 @@ function budgetOf(json: string): Omit<BudgetLine, "line"> {
     );
   }
   const { startsAt, granted, used, ...fields } = output;
-  const hasBooks = granted !== undefined || used !== undefined;
-  const available = Math.max(0, (granted ?? fields.amount) - (used ?? 0));
+  const books = { granted: granted ?? fields.amount, used: used ?? 0, ...given({ startsAt }) };
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
-  return { budget: fields as BudgetOptions, books: hasBooks ? { available, ...given({ startsAt }) } : undefined };
+  return { budget: { ...fields, ...((granted ?? used) !== undefined && { books }) } as BudgetOptions };
 }
 
 /** The part of a plan for a line. */
@@ -131,7 +124,7 @@ export interface BudgetStep {
   readonly run?: (store: Books) => Promise<unknown>;
 }
 
-type Books = Pick<DurableQuotaStore, "addBudget" | "updateBudget" | "topUpBudget" | "lowerBudget">;
+type Books = Pick<DurableQuotaStore, "addBudget" | "updateBudget">;
 
 /** The plan of an import. Wrong lines and doubtful amounts stop the import before it begins. */
 export interface BudgetPlan {
@@ -158,7 +151,7 @@ export async function planBudgets(
     report: (id: string) => store.report(id),
     budgetReport: async (id: string) => planned.get(id) ?? store.budgetReport(id),
   };
-  for (const { line, budget, books } of lines) {
+  for (const { line, budget } of lines) {
     const { id, amount } = budget;
     const known = await store.budgetReport(id);
     const refuse = (error: RangeError, isKnown = false) =>
@@ -169,7 +162,7 @@ export async function planBudgets(
     if (known?.removed) refuse(removedBudget(id));
     else if (known && !update) refuse(knownBudget(id), true);
     else if (known) {
-      const { name, amount: _amount, id: _id, ...terms } = budget;
+      const { name, amount: _amount, id: _id, books: _books, ...terms } = budget;
       const fixed = Object.keys(changedFields(terms, { ...known }));
       // The casts are safe: the fields are those of a change.
       const changes = changedFields(given({ name, amount }), { ...known }) as BudgetChanges;
@@ -198,7 +191,7 @@ export async function planBudgets(
         steps.push({
           planned: { line, id, action: "create" },
           isKnown: false,
-          run: (into) => added(budget, books, into),
+          run: (into) => into.addBudget(budget),
         });
       } catch (error) {
         if (!(error instanceof RangeError || error instanceof TypeError)) throw error;
@@ -210,15 +203,6 @@ export async function planBudgets(
 
 /** Stands for the books of a budget that is not made yet. */
 const NOTHING = { used: 0, available: 0, held: 0, overdraft: 0, estimated: 0 } as const;
-
-/** Makes a budget, and gives its period what that of the line has left, if it is the same period. */
-async function added(budget: BudgetOptions, books: BooksOfLine | undefined, store: Books): Promise<void> {
-  const { id, available, startsAt } = await store.addBudget(budget);
-  if (!books || (books.startsAt ?? startsAt) !== startsAt) return;
-  const difference = books.available - available;
-  if (difference > 0) await store.topUpBudget(id, difference);
-  if (difference < 0) await store.lowerBudget(id, -difference);
-}
 
 /** Does the work of a line. Returns its plan with the error of a change that the store has refused. */
 export async function doneStep({ planned, isKnown, run }: BudgetStep, store: Books): Promise<BudgetStep> {

@@ -100,6 +100,18 @@ const FIELDS = new Map<string, readonly [word: string, write: Write]>([
   ["timeZone", ["Time zone", text]],
   ["rollover", ["Unused rest", yesOr("goes into the next period", "ends with the period")]],
   ["parent", ["Parent", text]],
+  [
+    "books",
+    [
+      "Used already",
+      (value, { amount }) => {
+        const { used, granted } = Object(value) as Record<string, unknown>;
+        return typeof used === "number" && typeof granted === "number"
+          ? `${amount(used)} of ${amount(granted)}`
+          : undefined;
+      },
+    ],
+  ],
 ]);
 
 /**

@@ -1,7 +1,7 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
 import { MOST_UNITS } from "../model/money.ts";
-import { assertOptions, type Check, quoted, type Shapes } from "../options.ts";
+import { assertOptions, type Check, fieldsOf, quoted, type Shapes } from "../options.ts";
 import type { TightestBudget } from "../ports/quota-store.ts";
 import { assertInteger, Books } from "./ledger.ts";
 
@@ -30,6 +30,18 @@ export interface BudgetOptions {
   readonly rollover?: boolean;
   /** The budget that this budget draws on. It must exist already, and cannot be changed. A chain has at most 4 budgets. */
   readonly parent?: string;
+  /** The units of a budget that moves here from another store. They count while the period of `startsAt` runs. Default: nothing is used yet. */
+  readonly books?: BudgetBooks;
+}
+
+/** The units of the first period of a budget, as the report of another store has them. */
+export interface BudgetBooks {
+  /** The beginning of the period, in milliseconds since the Unix epoch. Default: that of the period which runs. */
+  readonly startsAt?: number;
+  /** The units that the period was given, from 0 up. */
+  readonly granted: number;
+  /** The units of `granted` that are used, from 0 up. */
+  readonly used: number;
 }
 
 /** Changes of a budget. A field that is absent leaves the budget as it is. */
@@ -161,6 +173,7 @@ const SHAPES: Shapes<BudgetOptions> = {
   timeZone: "string?",
   rollover: "boolean?",
   parent: "string?",
+  books: { optional: fieldsOf<BudgetBooks>({ startsAt: "number?", granted: "number", used: "number" }) },
 };
 
 /** Throws a TypeError for a budget with an unknown option, or with one of a wrong shape. */
@@ -180,8 +193,9 @@ export function assertBudgetChanges(changes: BudgetChanges): void {
  * wrong value.
  */
 export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
-  const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
+  const { id, name = id, amount, period, timeZone = zone, rollover = false, books } = options;
   assertInteger("amount", amount, 0);
+  if (books) for (const name of ["granted", "used"] as const) assertInteger(`books.${name}`, books[name], 0);
   if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
     throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
   if (parent.length >= MOST_LEVELS) throw new RangeError(`A chain has at most ${MOST_LEVELS} budgets.`);
@@ -236,8 +250,17 @@ export class Budget {
     return this.terms.chain.length === 0;
   }
 
-  static begun(terms: BudgetTerms, now: number): Budget {
-    return new Budget(terms, new Window(terms.id, spanAt(terms, now), terms.amount));
+  static begun(terms: BudgetTerms, now: number, books?: BudgetBooks): Budget {
+    const span = spanAt(terms, now);
+    const window = new Window(terms.id, span, terms.amount);
+    if (books && (books.startsAt ?? span.startsAt) === span.startsAt) {
+      window.granted = books.granted;
+      // The holds of these charges stay in the other store.
+      window.charged = window.pruned = books.used;
+      // The host of the other store was told of these.
+      window.told = window.reached;
+    }
+    return new Budget(terms, window);
   }
 
   /** Begins the period of `now`, unless it has begun already. Returns the closed period, or undefined when none was closed. */

@@ -294,7 +294,7 @@ export abstract class Ledger {
     if (known) throw known.isRemoved ? removedBudget(id) : knownBudget(id);
     const chain = parent === undefined ? [] : this.#chainOf(parent);
     const zone = this.budgets.get(parent ?? "")?.terms.timeZone;
-    const budget = Budget.begun(termsOf(options, chain, zone), this.now);
+    const budget = Budget.begun(termsOf(options, chain, zone), this.now, options.books);
     this.budgets.set(id, budget);
     return budget.report;
   }

@@ -93,10 +93,12 @@ it("moves budgets with their terms, and with what their periods have left, paren
   const reports = await opened.store.listBudgets();
   await opened.close();
   expect(reports).toMatchObject([
-    { id: "a-once", available: 57 },
-    { id: "team", available: 180, rollover: true, parent: "z-company", timeZone: "Europe/Berlin" },
-    { id: "z-company", available: 1_380, name: "All" },
+    { id: "a-once", granted: 57, used: 0, available: 57 },
+    { id: "team", granted: 300, used: 120, rollover: true, parent: "z-company", timeZone: "Europe/Berlin" },
+    { id: "z-company", granted: 1_500, used: 120, available: 1_380, name: "All" },
   ]);
+  expect((await polygate(["keys", "verify"], { store })).code).toBe(0);
+  expect((await polygate(["audit"], { store })).stdout).toContain("Used already: 120 units of 300 units");
 });
 
 it("gives a budget whose period has ended meanwhile its whole amount", async () => {

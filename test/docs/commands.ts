@@ -56,11 +56,9 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
   "Change secrets": ["keys rotate", "keys add-secret", "keys remove-secret"],
   "End access": ["keys pause", "keys resume", "keys revoke"],
   "Set the quota of a key": ["keys grant", "keys lower", "keys usage"],
-  "Limit teams": [
-    ...(["create", "update", "top-up", "lower", "assign", "unassign", "remove"] as const).map(
-      (name) => `budgets ${name}`,
-    ),
-  ],
+  "Limit teams": ["create", "update", "top-up", "lower", "assign", "unassign", "remove"].map(
+    (name) => `budgets ${name}`,
+  ),
   "Report and bill": ["usage", "budgets list", "budgets usage", "budgets periods"],
   "Explain calls and changes": ["calls", "why", "audit"],
   "Move to another store": ["budgets export", "budgets import", "keys export", "keys import"],

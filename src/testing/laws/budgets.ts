@@ -806,6 +806,25 @@ export const budgetLaws: readonly BudgetLaw[] = [
   ),
 
   law(
+    "a budget from another store goes on with what its period has used, unless that period has ended",
+    {
+      keys: [{ budget: "team" }],
+      budgets: [
+        { id: "team", amount: 100, books: { granted: 300, used: 160 } },
+        { id: "daily", amount: 100, period: "day", books: { startsAt: 0, granted: 300, used: 160 } },
+      ],
+    },
+    async (stage, key) => {
+      await stage.expect("team", { granted: 300, used: 160, available: 140 }, "the books go on");
+      await stage.expect("daily", { granted: 100, used: 0, available: 100 }, "the books of a period that has ended");
+      assert.deepEqual(grantsOf([await key.reserve("hold", 141, 200), await key.reserve("hold-2", 100, 200)]), [140]);
+      await key.settle("hold-2", 90);
+      await stage.expect("team", { used: 250, available: 50, held: 0 }, "calls are charged beside the books");
+      assert.deepEqual(await stage.told(), ["team 80", "team 100"], "50 percent was told before");
+    },
+  ),
+
+  law(
     "budgets that cannot be are rejected, and change nothing",
     { keys: [{}], budgets: [{ id: "team", amount: 100 }] },
     async (stage, key) => {
@@ -814,6 +833,7 @@ export const budgetLaws: readonly BudgetLaw[] = [
         ["a parent that there is not", { id: stage.id("new"), amount: 1, parent: "nobody" }],
         ["an amount that is no integer", { id: stage.id("new"), amount: 1.5 }],
         ["a negative amount", { id: stage.id("new"), amount: -1 }],
+        ["books that are negative", { id: stage.id("new"), amount: 1, books: { granted: 1, used: -1 } }],
         ["a period that there is not", { id: stage.id("new"), amount: 1, period: "hour" }],
         ["a time zone that there is not", { id: stage.id("new"), amount: 1, period: "day", timeZone: "Mars/Base" }],
         ["a time zone without a period", { id: stage.id("new"), amount: 1, timeZone: "UTC" }],
