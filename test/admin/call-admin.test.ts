@@ -299,7 +299,7 @@ async function reasonsOf(
   work?: (gateway: Gateway) => void,
   granted = 100_000,
   signal: AbortSignal | null = null,
-  prices: ReturnType<typeof priceTable> | undefined = undefined,
+  prices: Partial<ReturnType<typeof priceTable>> = {},
 ) {
   const stores = await openStores("sqlite::memory:");
   const onCall = stores.recorder();

@@ -2227,9 +2227,9 @@ describe("the log of changes", () => {
     const rows = (await file.text()).split("\r\n").map((row) => row.split(",").slice(2).join());
     expect(rows).toEqual([
       "user,action,target,fields,state,reason",
-      `ann,secrets.remove,${body["id"]},,done,`,
+      `ann,secrets.remove,${String(body["id"])},,done,`,
       "bob,keys.grant,none,Amount: 0.000001 USD,refused,There is no API key of the id none.",
-      `ann,keys.create,${body["id"]},"Quota: 0.000005 USD; Metadata: team=a",done,`,
+      `ann,keys.create,${String(body["id"])},"Quota: 0.000005 USD; Metadata: team=a",done,`,
       "",
     ]);
     expect((await (await csvOf("?limit=1")).text()).split("\r\n")).toHaveLength(3);
