@@ -377,12 +377,8 @@ const MESSAGE: Readonly<Record<RateKind, string>> = {
   calls: "This API key has too many calls at once.",
 };
 
-/** The messages about limits of a group of keys: the caller alone may have sent little. */
-const GROUP_MESSAGE: Readonly<Record<RateKind, string>> = {
-  requests: "The keys in the group of this API key send too many requests.",
-  tokens: "The keys in the group of this API key use too many tokens in too short a time.",
-  calls: "The keys in the group of this API key have too many calls at once.",
-};
+/** The message about a limit of a group of keys: the caller alone may have sent little. */
+const GROUP_MESSAGE = "Group limit reached.";
 
 /** Counts a request of the key, and takes a slot of its concurrent calls until the call ends. Throws `rate_limited`. */
 export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimiter): Promise<void> {
@@ -459,11 +455,8 @@ async function askLimiter(
   // A limiter of the host may tell anything.
   const known = Object.entries(state).filter(([, value]) => Number.isFinite(value) || typeof value === "string");
   const refusedBy: RefusedBy = { kind: by, ...Object.fromEntries(known) };
-  const text = limitText(refusedBy);
-  const details = { retryAfterMs, refusedBy };
-  throw refusedBy.group === undefined
-    ? new GatewayError("rate_limited", MESSAGE[by] + text, details)
-    : new GatewayError("rate_limited", GROUP_MESSAGE[by] + text, details);
+  const message = refusedBy.group ? GROUP_MESSAGE : MESSAGE[by];
+  throw new GatewayError("rate_limited", message + limitText(refusedBy), { retryAfterMs, refusedBy });
 }
 
 /** Throws a TypeError for anything but a verdict: a limiter of the host may return nothing, and must not admit all calls by that. */

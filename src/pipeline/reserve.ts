@@ -339,14 +339,13 @@ export function refusalOf(
  * @param currency The currency, if a unit is a millionth of it.
  */
 export function limitText(
-  { kind, limit, windowMs, needed, available, model, group, endsAt }: RefusedBy,
+  { kind, limit, windowMs, needed, available, model, endsAt }: RefusedBy,
   currency?: string,
 ): string {
   if (limit !== undefined) {
     const window = windowMs === undefined ? "" : ` in ${windowMs / 1_000} s`;
     const room = kind === "tokens" ? `; it needs ${needed}, and ${available} are left` : "";
-    const owner = model === undefined ? (group === undefined ? "" : " for all of them together") : " for this model";
-    return ` The limit is ${limit} ${kind}${window}${owner}${room}.`;
+    return ` The limit is ${limit} ${kind}${window}${model === undefined ? "" : " for this model"}${room}.`;
   }
   if (kind !== "quota" && kind !== "budget") return "";
   const anew = endsAt === undefined ? "" : ` The budget begins anew at ${new Date(endsAt).toJSON()}.`;

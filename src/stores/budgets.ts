@@ -173,7 +173,7 @@ const SHAPES: Shapes<BudgetOptions> = {
   timeZone: "string?",
   rollover: "boolean?",
   parent: "string?",
-  books: { optional: fieldsOf<BudgetBooks>({ startsAt: "number?", granted: "number", used: "number" }) },
+  books: { optional: fieldsOf<BudgetBooks>({ startsAt: "number?", granted: "fromZero", used: "fromZero" }) },
 };
 
 /** Throws a TypeError for a budget with an unknown option, or with one of a wrong shape. */
@@ -193,9 +193,8 @@ export function assertBudgetChanges(changes: BudgetChanges): void {
  * wrong value.
  */
 export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
-  const { id, name = id, amount, period, timeZone = zone, rollover = false, books } = options;
+  const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
   assertInteger("amount", amount, 0);
-  if (books) for (const name of ["granted", "used"] as const) assertInteger(`books.${name}`, books[name], 0);
   if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
     throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
   if (parent.length >= MOST_LEVELS) throw new RangeError(`A chain has at most ${MOST_LEVELS} budgets.`);
@@ -251,9 +250,9 @@ export class Budget {
   }
 
   static begun(terms: BudgetTerms, now: number, books?: BudgetBooks): Budget {
-    const span = spanAt(terms, now);
-    const window = new Window(terms.id, span, terms.amount);
-    if (books && (books.startsAt ?? span.startsAt) === span.startsAt) {
+    const window = new Window(terms.id, spanAt(terms, now), terms.amount);
+    const { startsAt } = window;
+    if (books && (books.startsAt ?? startsAt) === startsAt) {
       window.granted = books.granted;
       // The holds of these charges stay in the other store.
       window.charged = window.pruned = books.used;

@@ -3728,7 +3728,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       ).toBe(0);
       expect(
         await page
-          .locator("a:not([href^='/admin?part=']):not([href^='usage?']):not([href^='https://sso.example/'])")
+          .locator(
+            "a:not([href^='/admin?part=']):not([href^='usage?']):not([href^='audit?']):not([href^='https://sso.example/'])",
+          )
           .count(),
       ).toBe(0);
     }

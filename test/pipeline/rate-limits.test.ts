@@ -108,7 +108,7 @@ describe("requests", () => {
     await send();
     expect(await (await send()).json()).toMatchObject({
       error: {
-        message: `The keys in the group of this API key send too many requests. The limit is 1 requests in ${HOUR} s for all of them together.`,
+        message: `Group limit reached. The limit is 1 requests in ${HOUR} s.`,
       },
     });
   });

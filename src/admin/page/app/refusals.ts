@@ -162,7 +162,7 @@ export async function openRefusals(asked: URLSearchParams, hasBudgets: boolean):
   await loadCall();
 }
 
-const load = loadsOf("refusals");
+const load = loadsOf("calls");
 
 /** Shows the call of the request id alone. */
 async function loadCall(): Promise<void> {
