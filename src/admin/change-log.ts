@@ -210,7 +210,7 @@ async function keyBefore(store: Store, id: string, isSeen: Seen): Promise<Fields
 /** Returns the fields of a key that an edit can name. */
 export function fieldsOf(key: KeyReport): Fields {
   const { name, expiresAt, paused = false, metadata = {}, budget = null, unlimited } = key;
-  // The key of a condition has no quota in it. The cast says so.
+  // The key of a condition does not tell the units of its quota. The cast says so.
   const { granted = unlimited ? null : undefined } = key as Partial<KeyReport>;
   return { name, expiresAt, paused, metadata, budget, granted, models: modelsOf(key) ?? null };
 }
@@ -260,7 +260,8 @@ const entriesOf = (names: object, of: Fields): Fields =>
 /** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
 export function changedFields(fields: Fields, seen: Fields): Fields {
   const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
-    const before = seen[name] ?? null;
+    // A field that is there without a value has one that nobody knows, and which no other value equals.
+    const before = Object.hasOwn(seen, name) ? seen[name] : null;
     if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];
     const entries = changedFields(after, before);
     return Object.keys(entries).length > 0 ? [[name, entries]] : [];

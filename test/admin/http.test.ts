@@ -2670,7 +2670,10 @@ describe("the log of changes", () => {
       };
       await ask("POST", "/keys", { id: "team", name: "Team", models: ["a", "b"], metadata: { plan: "gold" } });
       const edits: [string, object][] = [
-        ["/keys/team", { name: "Team", models: ["b", "a"], metadata: { plan: "gold", none: null }, granted: null }],
+        [
+          "/keys/team",
+          { name: "Team", models: ["b", "a"], metadata: { plan: "gold", none: null, toString: null }, granted: null },
+        ],
         ["/keys/team", { paused: false, expiresAt: 0 }],
       ];
       if (where === "SQL") {
@@ -2683,10 +2686,11 @@ describe("the log of changes", () => {
     },
   );
 
-  it.each<[string, string, object, string]>([
-    ["a key", "/keys/team", { name: "Mallory" }, "update"],
-    ["a budget", "/budgets/all", { name: "Mallory" }, "updateBudget"],
-  ])("has an edit of %s that undoes what somebody has changed meanwhile", async (_what, path, edit, verb) => {
+  it.each<[string, string, object, string, object]>([
+    ["a key", "/keys/team", { name: "Mallory" }, "update", { name: "Ann" }],
+    ["the quota of a key", "/keys/team", { granted: null }, "update", { granted: 5 }],
+    ["a budget", "/budgets/all", { name: "Mallory" }, "updateBudget", { name: "Ann" }],
+  ])("has an edit of %s that undoes what somebody has changed meanwhile", async (_what, path, edit, verb, other) => {
     const { quotas } = stores.ports;
     const ask = asking();
     await ask("POST", "/keys", { id: "team", name: "Mallory" });
@@ -2695,10 +2699,10 @@ describe("the log of changes", () => {
     const spied = quotas as unknown as Record<string, (...args: readonly unknown[]) => Promise<unknown>>;
     const run = spied[verb]?.bind(quotas);
     vi.spyOn(spied, verb).mockImplementationOnce(async (...args) => {
-      await run?.(args[0], { name: "Ann" });
+      await run?.(args[0], other);
       return run?.(...args);
     });
-    expect(await ask("PATCH", path, edit)).toMatchObject({ status: 200, body: edit });
+    expect(await ask("PATCH", path, edit, { confirm: "true" })).toMatchObject({ status: 200, body: edit });
     expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: edit, state: "done" }] });
   });
 
