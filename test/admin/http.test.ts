@@ -896,6 +896,29 @@ describe("adminHandler", () => {
     expect(onFailure).not.toHaveBeenCalled();
   });
 
+  it.each(["keys/%2e", "keys/%2E%2e", "keys/.%2e/budgets", "budgets/%2e"])(
+    "takes no %s for another path, as Deno passes it on",
+    async (path) => {
+      const admin = adminHandler(stores.ports.quotas, { authorize, page: { file: async () => undefined } });
+      const headers = { "x-user": "ann", "content-type": "application/json" };
+      const request = new Request("http://host/", { method: "POST", headers, body: '{"id":"team","amount":5}' });
+      Object.defineProperty(request, "url", { value: `http://host/${path}` });
+      expect(await (await admin.handle(request))?.json()).toMatchObject({
+        error: { code: "not_found", message: expect.stringContaining("Write its path as it is") },
+      });
+    },
+  );
+
+  it("reads an address with many parameters once", async () => {
+    const getAll = vi.spyOn(URLSearchParams.prototype, "getAll");
+    const names = Array.from({ length: 2_000 }, (_, at) => `p${at}`);
+    expect((await asking()("GET", `/keys?${names.join("&")}`)).status).toBe(400);
+    expect(getAll).not.toHaveBeenCalled();
+    getAll.mockRestore();
+    await asking()("POST", "/keys", { id: "team", metadata: { a: "1", b: "2" } });
+    expect((await asking()("GET", "/keys?metadata=a=1&metadata=b=2")).body).toMatchObject({ data: [{ id: "team" }] });
+  });
+
   it.each(["host/admin", "host?", "host#", "user@host", "host\\admin"])("refuses the host header %s", async (host) => {
     const request = (): Request => new Request("http://host/admin/keys", { headers: { "x-user": "ann", host } });
     const admin = adminHandler(stores.ports.quotas, { authorize });

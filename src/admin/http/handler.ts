@@ -659,7 +659,7 @@ const WITH_ID = new RegExp(
  * in a slash. A guard of the host that refuses `/rotate` would not know `/r%6Ftate`.
  */
 function assertPlain(path: string): void {
-  if ((path.includes("%") && !WITH_ID.test(path)) || /\\|\/\.{1,2}(?:\/|$)|.\/$/.test(path))
+  if ((path.includes("%") && !WITH_ID.test(path)) || /\\|\/(?:\.|%2e){1,2}(?:\/|$)|.\/$/i.test(path))
     throw refused(404, "There is no such route. Write its path as it is, and percent-encode only the id.");
 }
 
@@ -682,10 +682,11 @@ function idOf(pattern: string, url: string): string {
 
 /** Returns the parameters of an address. A repeated parameter has a list of values. */
 function parametersOf(url: string): Record<string, string | string[]> {
-  const query = queryOf(url);
+  // One pass: Deno takes an address of 64 KB, with tens of thousands of parameters.
+  const byName = Map.groupBy(queryOf(url), ([name]) => name);
   return Object.fromEntries(
-    [...new Set(query.keys())].map((name) => {
-      const values = query.getAll(name);
+    [...byName].map(([name, entries]) => {
+      const values = entries.map(([, value]) => value);
       return [name, values.length > 1 ? values : (values[0] ?? "")];
     }),
   );
