@@ -2968,6 +2968,26 @@ describe("a repeated request", () => {
     expect(await quotas.report("team")).toMatchObject({ granted: 5 });
   });
 
+  it.each<[string, "record" | "release", number, object]>([
+    ["shows the secret of a new key", "record", 201, { apiKey: expect.stringMatching(/^sk-/) }],
+    ["tells why a change is refused", "release", 404, { error: { code: "not_found" } }],
+  ])("%s also when the store of answers hangs", async (_what, verb, status, body) => {
+    const clock = manualClock(0);
+    const replayStore = memoryReplayStore({ clock });
+    vi.spyOn(replayStore, verb).mockImplementation(() => new Promise<void>(() => {}));
+    const onFailure = vi.fn<(error: unknown) => void>();
+    const ask = asking({ clock, replayStore, onFailure });
+    const fields = { id: "team", ...(verb === "release" && { budget: "none" }) };
+    const asked = ask("POST", "/keys", fields, key);
+    await vi.waitFor(() => expect(replayStore[verb]).toHaveBeenCalled());
+    await clock.advance(5_000);
+    expect(await asked).toMatchObject({ status, body });
+    // The store is told three more times.
+    for (let at = 0; at < 60; at++) await clock.advance(1_000);
+    expect(replayStore[verb]).toHaveBeenCalledTimes(4);
+    expect(onFailure).toHaveBeenCalledOnce();
+  });
+
   it("changes nothing more while the store hangs, and gets the answer after it", async () => {
     const clock = manualClock(0);
     const { quotas } = stores.ports;

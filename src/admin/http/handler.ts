@@ -116,6 +116,8 @@ const MAX_BODY_BYTES = 64 * 1024;
  * has died, may have been made: the key is not free before.
  */
 const RETAIN_MS = 24 * 3_600_000;
+/** The longest wait for the store of answers to take the end of a change, in milliseconds. */
+const TELL_MS = 5_000;
 /** The most answers in the default store, which also limits their bytes. */
 const MOST_ANSWERS = 100_000;
 
@@ -534,9 +536,12 @@ class Admin {
 
   /** Tells the store of answers how a change has ended. Until the store takes it, a repeat finds the change running. */
   #tellEnd(tell: () => Promise<void>): Promise<void> {
-    return retryBehind(this.#services.clock, async (isLast) => {
+    const { clock } = this.#services;
+    return retryBehind(clock, async (isLast) => {
       try {
-        await tell();
+        // A store that hangs must not keep the secret of a new key from its user.
+        if ((await within(tell(), TELL_MS, clock)) === LATE)
+          throw new Error("The store of answers has not taken the end of a change in time.");
         return true;
       } catch (error) {
         if (isLast) this.#services.onFailure(error);
