@@ -19,7 +19,7 @@ const TOO_LONG = /\/(?:\/|$)/;
  */
 export function requestOf(req: IncomingMessage, res?: ServerResponse, removed = ""): Request | undefined {
   const [path = ""] = (req.url ?? "").split(/[?#]/, 1);
-  if (REWRITTEN.test(path) || TOO_LONG.test(removed)) return undefined;
+  if (REWRITTEN.test(removed + path) || TOO_LONG.test(removed)) return undefined;
   const request = new NodeRequest(res ? { req, res } : { req });
   try {
     return request.url === "" ? undefined : request;

@@ -1,6 +1,7 @@
 /** The gateway among the middleware that an Express server has: before it, behind it, and around its own routes. */
 
-import { createServer } from "node:http";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import compression from "compression";
@@ -103,6 +104,23 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
     app.use("/api", outer);
     const response = await fetch(`${await listen(app)}/api/acme/models/v1/messages?beta=true`, post(MINIMAL));
     expect(await response.json()).toMatchObject({ type: "message" });
+  });
+
+  it("answers no path below a parameter of dots, which a URL would remove", async () => {
+    const app = framework();
+    app.use("/:tenant/ai", toExpressHandler(gateway));
+    const url = new URL(await listen(app));
+    const statusOf = async (tenant: string): Promise<number | undefined> => {
+      const asked = httpRequest({
+        port: url.port,
+        path: `/${tenant}/ai/v1/models`,
+        headers: { authorization: "Bearer none" },
+      });
+      const [answer] = (await once(asked.end(), "response")) as [IncomingMessage];
+      answer.resume();
+      return answer.statusCode;
+    };
+    expect([await statusOf("acme"), await statusOf(".."), await statusOf("%2e%2e")]).toEqual([401, 404, 404]);
   });
 
   it.each([null, false, 0, "", []])(
