@@ -151,30 +151,6 @@ function countUnits(count: TextCount, piece: string, start: number, end: number)
   count.lastUnit = lastUnit;
 }
 
-/** The characters that `beginningWithin` counts at once, as long as the limit is far. A power of two. */
-const CUT_CHARS = 4_096;
-
-/** Returns the beginning of a text that has at most so many tokens. Counts hardly more than this beginning. */
-export function beginningWithin(
-  text: string,
-  mostTokens: number,
-  countTokens: CountTokens,
-): { readonly text: string; readonly tokens: number } {
-  let count = countOfNothing();
-  let end = 0;
-  for (let step = CUT_CHARS; step >= 1; step /= 2)
-    while (end < text.length) {
-      const next = { ...count };
-      countPiece(next, text.slice(end, end + step), countTokens);
-      if (next.tokens > mostTokens) break;
-      count = next;
-      end = Math.min(end + step, text.length);
-    }
-  // Half a surrogate pair is no character.
-  if (end < text.length && /[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end--;
-  return { text: text.slice(0, end), tokens: count.tokens };
-}
-
 /**
  * The default count, by the script of each character and the beginnings of words and runs. Within 30 % of OpenAI's o200k_base for prose in
  * 40 languages of 20 scripts, for code and for JSON. Takes time linear in the text, and needs no vocabulary.

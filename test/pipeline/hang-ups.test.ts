@@ -246,7 +246,7 @@ describe("events that nobody has read when the client leaves", () => {
 
   it.each<[string, event: unknown, used: number, read: number]>([
     // More than twice the limit of 50 tokens and 64 cannot be true.
-    ["where a reader's call is stopped", "x", INPUT + 164, 162],
+    ["where a reader's call is stopped", "x", INPUT + 165, 162],
     ["with the first 65,536 events", usage, INPUT + 30, 65_537],
   ])("of a backend that has no end stop %s", async (_where, event, used, most) => {
     let read = 0;

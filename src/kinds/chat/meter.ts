@@ -24,7 +24,7 @@ import {
 } from "../../model/usage.ts";
 import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { beginningWithin, countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
+import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
 import type { KindCall } from "../kind.ts";
 import {
   wrongBackend,
@@ -196,23 +196,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
     // No count within the limit would be believed for more text, and the answer may never end.
     const { times, tokens } = isCounted ? TRUST : TOLERANCE;
-    const most = (this.#estimateAtFinish ?? 0) + limit * times + tokens;
-    this.overrun = this.#outputEstimate > most;
+    this.overrun = this.#outputEstimate - (this.#estimateAtFinish ?? 0) > limit * times + tokens;
     this.isHeavy = this.#outputEstimate - before > HEAVY_TOKENS;
-    return this.overrun ? this.#cutText(passed, before, most) : passed;
-  }
-
-  /**
-   * Cuts the text that exceeds the limit: a backend may yield its whole answer at once. Returns all other events as they are.
-   *
-   * @param before The estimate of the answer before the event.
-   * @param most The estimate at which the answer is cut.
-   */
-  #cutText(event: AnswerEvent | undefined, before: number, most: number): AnswerEvent | undefined {
-    if (!event || !("text" in event)) return event;
-    const { text, tokens } = beginningWithin(event.text, most - before, this.#call.countTokens);
-    this.#outputEstimate = before + tokens;
-    return text === "" ? undefined : { ...event, text };
+    return passed;
   }
 
   /** Counts the events of a native piece. Keeps the last frames, or the body of a complete answer, for `finish`. */
