@@ -1,5 +1,5 @@
 // admin.ts
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID, timingSafeEqual } from "node:crypto";
 import express, { type Express } from "express";
 import type { Gateway } from "polygate";
 import { adminHandler, type AdminUser } from "polygate/admin/http";
@@ -7,9 +7,12 @@ import { adminPage } from "polygate/admin/page";
 import { toExpressHandler } from "polygate/express";
 import type { OpenedStores } from "polygate/stores";
 
-/** Users by the session in their cookie. */
+/** Users by the session in their cookie. A session ends after a working day. */
 const sessions = new Map<string, AdminUser>();
+const SESSION_MS = 10 * 3_600_000;
 const sessionOf = (cookie: string | null | undefined) => /(?:^|; )session=([\w-]+)/.exec(cookie ?? "")?.[1] ?? "";
+
+const digestOf = (text: unknown) => createHash("sha256").update(String(text)).digest();
 
 /** Returns a path of this site. Sends everything else, such as `//evil.example`, to the admin. */
 function ownPath(next: unknown): string {
@@ -43,10 +46,12 @@ export function addAdmin(app: Express, stores: OpenedStores, gateway: Gateway): 
     const { ADMIN_PASSWORD, ADMIN_READ_PASSWORD } = process.env;
     const isReader = name === "finn";
     const expected = isReader ? ADMIN_READ_PASSWORD : name === "ann" && ADMIN_PASSWORD;
-    if (!expected || password !== expected) return void res.status(401).send("The password is wrong.");
+    if (!expected || !timingSafeEqual(digestOf(password), digestOf(expected)))
+      return void res.status(401).send("The password is wrong.");
     const session = randomUUID();
     sessions.set(session, { name, readOnly: isReader });
-    res.cookie("session", session, { httpOnly: true, sameSite: "lax", secure: req.secure });
+    setTimeout(() => sessions.delete(session), SESSION_MS).unref();
+    res.cookie("session", session, { httpOnly: true, sameSite: "lax", secure: req.secure, maxAge: SESSION_MS });
     res.redirect(303, ownPath(req.query["next"]));
   });
   app.get("/logout", (req, res) => {
