@@ -32,7 +32,7 @@ import {
   type Values,
   type Words,
 } from "./commands.ts";
-import { namedLines } from "./key-lines.ts";
+import { namedLines } from "./json-lines.ts";
 import { csvOf, everyPage, listed, PAGE_WORDS, pageOf } from "./lists.ts";
 import { idOfBudget, type Places } from "./meant.ts";
 import { idsInWords } from "./names.ts";
@@ -180,11 +180,11 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       return async (_keys, opened) => {
         const { store } = opened;
         const currency = await currencyOfUnits(values, opened);
-        const { steps, wrong, doubts: all } = await planBudgets(text, store, { update, currency });
+        const { steps, wrong, doubts: all, hint: hintOfFile } = await planBudgets(text, store, { update, currency });
         const doubts = yes ? [] : all;
         const { lines, words } = namedLines([...wrong, ...doubts]);
         if (wrong.length > 0) {
-          const cause = new UsageError(`Nothing was imported.\n${words}`);
+          const cause = new UsageError(`Nothing was imported.${hintOfFile}\n${words}`);
           throw new CommandError(cause.message, { lines }, { cause });
         }
         // A dry run says what an import would do that cannot ask.

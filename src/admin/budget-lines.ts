@@ -1,7 +1,7 @@
 /** Budgets as JSON lines: one JSON object for each budget, so that they can move to another store. */
 
 import * as v from "valibot";
-import { given, isJsonObject, parseJson } from "../model/json.ts";
+import { given, type JsonObject } from "../model/json.ts";
 import { moneyOf } from "../model/money.ts";
 import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
@@ -9,13 +9,11 @@ import type { BudgetChanges, BudgetOptions, BudgetReport } from "../stores/budge
 import type { DurableQuotaStore } from "../stores/durable.ts";
 import { knownBudget, removedBudget } from "../stores/ledger.ts";
 import { changedFields } from "./change-log.ts";
-import type { WrongLine } from "./key-lines.ts";
+import { fieldsOfLine, linesIn, told, type WrongLine } from "./json-lines.ts";
 import { doubtInWords, isLittle, littleInWords } from "./much.ts";
 import { assertNewBudget } from "./possible.ts";
-import { codeOf } from "./refusal-codes.ts";
-import { nearestHint } from "./values.ts";
 
-const FIELDS = {
+const LINE = v.strictObject({
   id: v.string(),
   name: v.optional(v.string()),
   amount: v.number(),
@@ -26,14 +24,7 @@ const FIELDS = {
   startsAt: v.optional(v.number()),
   granted: v.optional(v.number()),
   used: v.optional(v.number()),
-};
-const LINE = v.strictObject(FIELDS);
-
-/** A budget to import, and the number of its line. */
-interface BudgetLine {
-  readonly line: number;
-  readonly budget: BudgetOptions;
-}
+});
 
 /** Formats a budget as the line that imports it, with the books of its current period. */
 export function exportedBudget(budget: BudgetReport): string {
@@ -54,56 +45,12 @@ export function parentsFirst(budgets: readonly BudgetReport[]): readonly BudgetR
   return [...ordered];
 }
 
-/** Reads all lines. Skips the byte order mark that Windows writes before them. */
-function linesIn(text: string): { readonly lines: readonly BudgetLine[]; readonly wrong: readonly WrongLine[] } {
-  const lines: BudgetLine[] = [];
-  const wrong: WrongLine[] = [];
-  for (const [index, json] of text
-    .replace(/^\uFEFF/, "")
-    .split(/\r?\n/)
-    .entries()) {
-    if (json.trim() === "") continue;
-    const line = index + 1;
-    try {
-      const read = budgetOf(json);
-      const first = lines.find(({ budget }) => budget.id === read.budget.id);
-      if (first) throw new RangeError(`The id ${read.budget.id} is on line ${first.line} already.`);
-      lines.push({ line, ...read });
-    } catch (error) {
-      wrong.push({ line, ...told(error) });
-    }
-  }
-  return { lines, wrong };
-}
-
-const told = (error: unknown): Pick<WrongLine, "error" | "code"> => ({
-  error: oneLine((error as Error).message),
-  code: codeOf(error),
-});
-
-function budgetOf(json: string): Omit<BudgetLine, "line"> {
-  let value: unknown;
-  try {
-    value = parseJson(json);
-  } catch {
-    throw new RangeError("This is no JSON. Each line must be a JSON object of a budget, as budgets export writes it.");
-  }
-  if (!isJsonObject(value)) throw new RangeError("This is no JSON object.");
-  const { success, output, issues } = v.safeParse(LINE, value);
-  if (!success) {
-    const [{ path, expected, received, type }] = issues;
-    const name = path?.map(({ key }) => String(key)).join(".") ?? "the line";
-    if (received === "undefined") throw new RangeError(`${name} is missing.`);
-    throw new RangeError(
-      type === "strict_object"
-        ? `${name} is no field of a budget.${nearestHint(name, Object.keys(FIELDS))}`
-        : `${name} must be of the type ${expected}.`,
-    );
-  }
-  const { startsAt, granted, used, ...fields } = output;
+/** Reads the budget of a line. */
+function budgetOf(object: JsonObject): BudgetOptions {
+  const { startsAt, granted, used, ...fields } = fieldsOfLine(object, "budget", LINE);
   const books = { granted: granted ?? fields.amount, used: used ?? 0, ...given({ startsAt }) };
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
-  return { budget: { ...fields, ...((granted ?? used) !== undefined && { books }) } as BudgetOptions };
+  return { ...fields, ...((granted ?? used) !== undefined && { books }) } as BudgetOptions;
 }
 
 /** The part of a plan for a line. */
@@ -121,16 +68,18 @@ export interface BudgetStep {
   readonly planned: PlannedBudget;
   /** True for a line that is refused because its budget is there already. */
   readonly isKnown: boolean;
-  readonly run?: (store: Books) => Promise<unknown>;
+  readonly run?: (store: BudgetWrites) => Promise<unknown>;
 }
 
-type Books = Pick<DurableQuotaStore, "addBudget" | "updateBudget">;
+type BudgetWrites = Pick<DurableQuotaStore, "addBudget" | "updateBudget">;
 
 /** The plan of an import. Wrong lines and doubtful amounts stop the import before it begins. */
 export interface BudgetPlan {
   readonly steps: readonly BudgetStep[];
   readonly wrong: readonly WrongLine[];
   readonly doubts: readonly WrongLine[];
+  /** A sentence about the whole file, with a space before it; empty for a file of lines. */
+  readonly hint: string;
 }
 
 /**
@@ -144,14 +93,14 @@ export async function planBudgets(
   store: Pick<DurableQuotaStore, "report" | "budgetReport">,
   { update, currency }: { readonly update: boolean; readonly currency: string | undefined },
 ): Promise<BudgetPlan> {
-  const { lines, wrong: unread } = linesIn(text);
+  const { lines, wrong: unread, hint } = linesIn(text, "budget", budgetOf);
   const [steps, wrong, doubts]: [BudgetStep[], WrongLine[], WrongLine[]] = [[], [...unread], []];
   const planned = new Map<string, BudgetReport>();
   const reports = {
     report: (id: string) => store.report(id),
     budgetReport: async (id: string) => planned.get(id) ?? store.budgetReport(id),
   };
-  for (const { line, budget } of lines) {
+  for (const { line, value: budget } of lines) {
     const { id, amount } = budget;
     const known = await store.budgetReport(id);
     const refuse = (error: RangeError, isKnown = false) =>
@@ -198,14 +147,14 @@ export async function planBudgets(
         wrong.push({ line, ...told(error) });
       }
   }
-  return { steps, wrong: wrong.toSorted((one, other) => one.line - other.line), doubts };
+  return { steps, wrong: wrong.toSorted((one, other) => one.line - other.line), doubts, hint };
 }
 
 /** Stands for the books of a budget that is not made yet. */
 const NOTHING = { used: 0, available: 0, held: 0, overdraft: 0, estimated: 0 } as const;
 
 /** Does the work of a line. Returns its plan with the error of a change that the store has refused. */
-export async function doneStep({ planned, isKnown, run }: BudgetStep, store: Books): Promise<BudgetStep> {
+export async function doneStep({ planned, isKnown, run }: BudgetStep, store: BudgetWrites): Promise<BudgetStep> {
   try {
     await run?.(store);
     return { planned, isKnown };

@@ -27,19 +27,17 @@ import {
   type Values,
   type Words,
 } from "./commands.ts";
+import { MOST_NAMED, namedLines, type WrongLine } from "./json-lines.ts";
 import { type KeyAdmin, type KeyFilter, type NewKeyOptions } from "./key-admin.ts";
 import {
   exportedLine,
   type FailedLine,
   importLines,
   type KeyLine,
-  MOST_NAMED,
-  namedLines,
   planInWords,
   planOf,
   readLines,
   withoutBudget,
-  type WrongLine,
 } from "./key-lines.ts";
 import { isRevokedAlready, KEY_STATES } from "./key-state.ts";
 import { listed, PAGE_WORDS, pageOf } from "./lists.ts";

@@ -1,7 +1,7 @@
 /** Keys as JSON lines: one JSON object for each key, for hosts with many keys. */
 
 import * as v from "valibot";
-import { given, isJsonObject, parseJson } from "../model/json.ts";
+import { given, type JsonObject } from "../model/json.ts";
 import { RefusedChange } from "../model/refused-units.ts";
 import { oneLine } from "../options.ts";
 import {
@@ -16,11 +16,10 @@ import {
 import { hashOfSecret, knownKey, knownSecret, modelsOf, noSuchBudget } from "../stores/ledger.ts";
 import { changedFields, fieldsOf } from "./change-log.ts";
 import { timeIn } from "./columns.ts";
+import { fieldsOfLine, linesIn, told, type WrongLine } from "./json-lines.ts";
 import { type KeyAdmin, newApiKey, type NewKeyTold, withoutNulls } from "./key-admin.ts";
 import { type KeyState, stateOf } from "./key-state.ts";
-import { assertNoNewSecret, assertNoSecret, masked } from "./masked.ts";
-import { type AdminErrorCode, codeOf } from "./refusal-codes.ts";
-import { nearestHint } from "./values.ts";
+import { assertNoNewSecret, assertNoSecret } from "./masked.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
@@ -51,56 +50,15 @@ const LINE = v.strictObject({
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
 });
 
-/** A line that is wrong, or whose amount is doubtful. */
-export interface WrongLine {
-  readonly line: number;
-  /** The first wrong character, from 1, of a line that is no JSON. Set for the first lines alone, which errors name. */
-  readonly character?: number;
-  readonly error: string;
-  readonly code: AdminErrorCode;
-}
-
-/** The lines of a file. */
-interface Lines {
+/** Reads all lines. */
+export function readLines(text: string): {
   readonly lines: readonly KeyLine[];
   readonly wrong: readonly WrongLine[];
-  /** A sentence about the whole file, with a space before it; empty for a file of lines. */
   readonly hint: string;
+} {
+  const { lines, ...rest } = linesIn(text, "key", keyOf);
+  return { ...rest, lines: lines.map(({ line, value }) => ({ line, key: value })) };
 }
-
-/** Reads all lines. Skips the byte order mark that Windows writes before them. */
-export function readLines(text: string): Lines {
-  const lines: KeyLine[] = [];
-  const wrong: WrongLine[] = [];
-  const lineOfId = new Map<string, number>();
-  for (const [index, json] of text
-    .replace(/^\uFEFF/, "")
-    .split(/\r?\n/)
-    .entries()) {
-    if (json.trim() === "") continue;
-    const line = index + 1;
-    try {
-      const key = keyOf(json);
-      const first = key.id === undefined ? undefined : lineOfId.get(key.id);
-      if (first !== undefined) throw new RangeError(`The id ${key.id} is on line ${first} already.`);
-      if (key.id !== undefined) lineOfId.set(key.id, line);
-      lines.push({ line, key });
-    } catch (error) {
-      // The search takes long, and errors name only the first wrong lines.
-      const character = error instanceof BrokenJson && wrong.length < MOST_NAMED ? brokenAt(json) : undefined;
-      wrong.push({ line, ...given({ character }), ...told(error) });
-    }
-  }
-  const hint = /^\uFEFF?\s*\[/.test(text)
-    ? " The file is a JSON list: write its objects on a line each, without brackets and commas."
-    : "";
-  return { lines, wrong, hint };
-}
-
-const told = (error: unknown): Pick<WrongLine, "error" | "code"> => ({
-  error: masked(oneLine((error as Error).message)),
-  code: codeOf(error),
-});
 
 /** Returns the lines with a budget that does not exist. */
 export async function withoutBudget(
@@ -122,87 +80,17 @@ async function hasBudget(id: string, store: Pick<DurableQuotaStore, "budgetRepor
   return report !== undefined && !report.removed;
 }
 
-/** The most wrong lines that an error names. */
-export const MOST_NAMED = 10;
-
-/** Names wrong lines in their order, as data and in words. Of too many, names the first that are given. */
-export function namedLines(wrong: readonly WrongLine[]): {
-  readonly lines: readonly WrongLine[];
-  readonly words: string;
-} {
-  const lines = wrong.slice(0, MOST_NAMED).toSorted((one, other) => one.line - other.line);
-  const words = lines.map(
-    ({ line, character, error }) =>
-      `line ${line}${character === undefined ? "" : `, character ${character}`}: ${error}`,
-  );
-  const more = wrong.length - lines.length;
-  return { lines, words: [...words, ...(more > 0 ? [`and ${more} more.`] : [])].join("\n") };
-}
-
-/** Reads a single line. Throws an error that describes the problem without the secrets of the line. */
-function keyOf(json: string): NewKey {
-  const value = parsed(json);
-  if (!isJsonObject(value)) throw new RangeError("This is no JSON object.");
-  const { success, output, issues } = v.safeParse(LINE, value);
-  if (!success) {
-    const [{ path, expected, type }] = issues;
-    const name = path?.map(({ key }) => String(key)).join(".") ?? "the line";
-    throw new RangeError(
-      type === "strict_object"
-        ? `${name} is no field of a key.${nearestHint(name, Object.keys(LINE.entries))}`
-        : `${name} must be of the type ${expected}.`,
-    );
-  }
+/** Reads the key of a line. Throws an error that describes the problem without the secrets of the line. */
+function keyOf(object: JsonObject): NewKey {
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
-  const key = output as NewKey;
+  const key = fieldsOfLine(object, "key", LINE) as NewKey;
   // Check the metadata as they were read: the schema leaves out an entry of the name "__proto__".
   newDurableKeyOf({
     ...withoutNulls(key),
-    ...(key.metadata && { metadata: value["metadata"] as Record<string, string> }),
+    ...(key.metadata && { metadata: object["metadata"] as Record<string, string> }),
   });
   assertNoSecret("key", key);
   return key;
-}
-
-/** The error of a line that is no JSON. A parser may quote the text in its error, and the text may contain a secret. */
-class BrokenJson extends RangeError {
-  override readonly name = "BrokenJson";
-  override readonly message = "This is no JSON. Each line must be a JSON object of a key, as keys export writes it.";
-}
-
-function parsed(json: string): unknown {
-  try {
-    return parseJson(json);
-  } catch {
-    throw new BrokenJson();
-  }
-}
-
-/**
- * Finds the first wrong character of a text that is no JSON, from 1. A beginning of the text is right while JSON can follow it, which only the
- * parser of V8 tells.
- */
-function brokenAt(json: string): number | undefined {
-  if ("Bun" in globalThis) return undefined;
-  let [right, wrong] = [0, json.length + 1];
-  while (wrong - right > 1) {
-    const middle = Math.floor((right + wrong) / 2);
-    if (isBeginning(json.slice(0, middle))) right = middle;
-    else wrong = middle;
-  }
-  return wrong;
-}
-
-/** True for a beginning of JSON: the parser then complains about the end of the text. */
-function isBeginning(text: string): boolean {
-  try {
-    parseJson(text);
-    return true;
-  } catch (error) {
-    const { message } = error as Error;
-    const [, at] = /at position (\d+)/.exec(message) ?? [];
-    return /end of JSON|Unterminated string/.test(message) || Number(at) === text.length;
-  }
 }
 
 /** The target of `importLines`, and its output. */
@@ -225,7 +113,7 @@ export interface FailedLine {
 const AT_ONCE = 64;
 
 /** The work of an import for a line. */
-interface Step {
+interface ImportStep {
   /** Why the line is refused before anything is done. */
   readonly refusal?: RangeError;
   /** True for a line that is refused because its key is there already. */
@@ -252,7 +140,7 @@ export async function importLines(
   const tellRefused = (
     { line, key: { id } }: KeyLine,
     error: RangeError,
-    { made, isKnown = false }: Pick<Step, "made" | "isKnown">,
+    { made, isKnown = false }: Pick<ImportStep, "made" | "isKnown">,
   ): void => {
     failed.push({ line, isKnown });
     const takenBack = made?.apiKey === undefined ? given({ id }) : { id: made.id, apiKey: null };
@@ -297,7 +185,7 @@ const isOfKnownKey = async (
 const stepsOf = (lines: readonly KeyLine[], into: Omit<Import, "print">) =>
   Promise.all(lines.map(async (one) => ({ one, ...(await stepOf(one.key, into)) })));
 
-async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<Import, "print">): Promise<Step> {
+async function stepOf({ apiKey, ...key }: NewKey, { keys, store, update }: Omit<Import, "print">): Promise<ImportStep> {
   const { id = newKeyId() } = key;
   const known = key.id === undefined ? undefined : await store.report(id);
   const { paused = known?.paused ?? false, expiresAt = known?.expiresAt ?? 0 } = key;
@@ -379,7 +267,7 @@ export async function planOf(
   return { create: countOf("create"), update: countOf("update"), refuse: refused.length, lines: planned, refused };
 }
 
-function planIn(changed: Step["changed"], rights: Step["rights"]): Omit<PlannedLine, "line" | "id"> {
+function planIn(changed: ImportStep["changed"], rights: ImportStep["rights"]): Omit<PlannedLine, "line" | "id"> {
   const { updated = [] } = changed ?? {};
   const state = rights && stateOf(rights, Date.now());
   return {

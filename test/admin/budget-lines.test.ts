@@ -164,7 +164,7 @@ it("imports nothing of a file with a wrong line", async () => {
     stdout: "",
     stderr: `${[
       "Nothing was imported.",
-      "line 2: This is no JSON. Each line must be a JSON object of a budget, as budgets export writes it.",
+      "line 2, character 7: This is no JSON. Each line must be a JSON object of a budget, as budgets export writes it.",
       "line 3: This is no JSON object.",
       "line 4: amount is missing.",
       "line 5: amount must be of the type number.",
