@@ -40,8 +40,12 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
   return (request, server) => {
     const address = server.requestIP?.(request)?.address;
     const contextOf = (): Context | undefined => context?.(request, server);
-    const handle = (): Promise<Response> | undefined =>
-      routes.handle(request, new BunMount(request, contextOf, address, server));
+    const handle = (): Promise<Response> | undefined => {
+      const mounted = new BunMount(request, contextOf, address, server);
+      const response = routes.handle(request, mounted);
+      if (response) mounted.awaits(response);
+      return response;
+    };
     if (server.upgrade && request.headers.has("upgrade")) {
       const mounted = new FetchMount(contextOf, address);
       const connecting = connect(routes, request, mounted, (handler) => upgraded(handler, request, server), handle);
@@ -57,6 +61,7 @@ const IDLE_SECONDS = 120;
 /** Switches off Bun's idle timeout during a call. Bun keeps a changed timeout for all later requests of the connection. */
 class BunMount<Context> extends ServerMount<Context> {
   readonly #server: BunServer;
+  #isCall = false;
 
   constructor(
     request: Request,
@@ -68,7 +73,18 @@ class BunMount<Context> extends ServerMount<Context> {
     this.#server = server;
   }
 
+  /** Switches the timeout off up to the head of an answer that is no call, such as the admin's: a report may take longer. */
+  awaits(response: Promise<Response>): void {
+    if (this.#isCall) return;
+    const { request } = this;
+    const server = this.#server;
+    server.timeout(request, 0);
+    const end = (): void => server.timeout(request, IDLE_SECONDS);
+    void response.then(end, end);
+  }
+
   override onDisconnect(listener: () => void): () => void {
+    this.#isCall = true;
     const server = this.#server;
     const { request } = this;
     const stop = super.onDisconnect(listener);

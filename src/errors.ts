@@ -416,16 +416,15 @@ export function describeError(error: unknown, hasStacks = true): string {
   return described.join("\ncaused by ") + stacks.join("");
 }
 
-const BUILT_IN: ReadonlySet<unknown> = new Set([Error, RangeError, ReferenceError, SyntaxError, TypeError, URIError]);
+/** Words of failed connections, which runtimes tell by a TypeError without a code. */
+const OF_CONNECTION = /fetch|request|network|connection|socket|load failed/i;
 
-/**
- * True for an error of the language itself, such as a mistake in the code of a host. The errors of connections and of SDKs have a code, a cause
- * or a class of their own.
- */
-export function isPlainError(thrown: unknown): boolean {
+/** True for a mistake in the code of a host: a TypeError or ReferenceError of the language itself, which says nothing of a connection. */
+export function isMistake(thrown: unknown): boolean {
   try {
-    const { constructor, code, cause } = thrown as { constructor?: unknown; code?: unknown; cause?: unknown };
-    return BUILT_IN.has(constructor) && code === undefined && cause === undefined;
+    const { constructor, message, cause } = thrown as Partial<Error>;
+    if (constructor !== TypeError && constructor !== ReferenceError) return false;
+    return cause === undefined && Object.keys(thrown as Error).length === 0 && !OF_CONNECTION.test(String(message));
   } catch {
     return false;
   }

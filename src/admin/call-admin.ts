@@ -734,7 +734,7 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
     case "call_stopped":
       return inWords(
         "The request needs no change. Before it is sent again, ask who has stopped the call.",
-        `The log of changes names the user of the admin who did: polygate audit --target ${argument(requestId)}${keyId === undefined ? "" : `, or --target ${argument(keyId)} where all calls of the key were stopped`}`,
+        `The log of changes names the user of the admin who did: polygate audit --target=${argument(requestId)}${keyId === undefined ? "" : `, or --target=${argument(keyId)} where all calls of the key were stopped`}`,
       );
     case "backend_unavailable":
       if (areToldBy(call, errorCode)) return inWords("The caller may try again.");

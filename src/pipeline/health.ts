@@ -60,6 +60,9 @@ const PENDING_MS = 10_000;
 /** The time for which a write counts, in milliseconds: a database may become read-only while no call writes. */
 const WRITTEN_MS = 10_000;
 
+/** The time for which the answer to a check with a context stands for the metric of readiness, in milliseconds. */
+const BY_CONTEXT_MS = 60_000;
+
 /** The id of a key that no store has: its balance is read, and only a recall of it is written, which no process heeds. */
 const NO_KEY = "polygate-health";
 
@@ -81,8 +84,8 @@ export class Health {
   #askedAt = 0;
   /** The time of the last write. */
   #writtenAt = -Infinity;
-  /** The last question with a context. */
-  #askedByContext: Promise<Trouble | undefined> | undefined = undefined;
+  /** The last question with a context, and its time. */
+  #byContext: { readonly asked: Promise<Trouble | undefined>; readonly at: number } | undefined = undefined;
   #isPending = false;
   /** The reason that `onFailure` has heard of; undefined while the store answers. */
   #told: string | undefined = undefined;
@@ -94,13 +97,15 @@ export class Health {
   /** Never rejects. */
   check({ timeoutMs = TIMEOUT_MS, context }: HealthOptions): Promise<GatewayHealth> {
     const asked = this.#ask(context);
-    if (context !== undefined) this.#askedByContext = asked;
+    if (context !== undefined) this.#byContext = { asked, at: this.#services.clock.now() };
     return this.#health(asked, timeoutMs);
   }
 
-  /** Tells a metric whether the gateway is ready. A store that is asked with a context may fail without one, so its last answer stands. */
+  /** Tells a metric whether the gateway is ready. A store that is asked with a context may fail without one, so its last answer stands a while. */
   async isReady(): Promise<boolean> {
-    return (await this.#health(this.#askedByContext ?? this.#ask(undefined), TIMEOUT_MS)).ready;
+    const { asked, at } = this.#byContext ?? { at: -Infinity };
+    const isRecent = this.#services.clock.now() < at + BY_CONTEXT_MS;
+    return (await this.#health((isRecent && asked) || this.#ask(undefined), TIMEOUT_MS)).ready;
   }
 
   async #health(asked: Promise<Trouble | undefined>, waitMs: number): Promise<GatewayHealth> {

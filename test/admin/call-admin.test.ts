@@ -520,7 +520,7 @@ describe("why", () => {
       call_stopped: [
         403,
         "The request needs no change. Before it is sent again, ask who has stopped the call.",
-        "The log of changes names the user of the admin who did: polygate audit --target ID, or --target anna where all calls of the key were stopped",
+        "The log of changes names the user of the admin who did: polygate audit --target=ID, or --target=anna where all calls of the key were stopped",
       ],
       deadline_exceeded: [504, again],
       backend_unavailable: [

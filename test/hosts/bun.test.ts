@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
+import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { openSocket } from "../drivers/socket.ts";
 import { MINIMAL } from "../formats/messages/bodies.ts";
@@ -39,6 +40,18 @@ it("leaves it off up to the end of a stream", async () => {
 it("switches it on behind a refusal: a caller without a key could hold any number of connections", async () => {
   const { timeouts, response } = ask("/ai/v1/messages", MINIMAL, { "x-api-key": "sk-unknown" });
   expect((await response).status).toBe(401);
+  expect(timeouts).toEqual([0, 120]);
+});
+
+it("switches it off up to the head of an answer of the admin, whose login or database may be slow", async () => {
+  const login = Promise.withResolvers<AdminUser | undefined>();
+  const admin = adminHandler(memoryQuotaStore([]).keys, { authorize: () => login.promise });
+  const timeouts: number[] = [];
+  const server = { timeout: (_request: Request, seconds: number) => void timeouts.push(seconds) };
+  const response = toBunHandler(admin)(new Request("http://host.test/keys"), server);
+  expect(timeouts).toEqual([0]);
+  login.resolve({ name: "anna" });
+  expect((await response).status).toBe(200);
   expect(timeouts).toEqual([0, 120]);
 });
 

@@ -3422,7 +3422,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const facts = (await page.locator(".facts").innerText()).split("\n").filter((line) => line !== "");
     expect(facts).toEqual([
       "Gateway",
-      "ready This process alone: others may differ.",
+      "ready",
       "Running calls",
       "3",
       "Ended calls, not charged yet",

@@ -390,6 +390,8 @@ describe("a gateway", () => {
     isAway = false;
     await gateway.health({ context });
     expect([await told(), failures.length]).toEqual([true, 2]);
+    await clock.advance(60_000);
+    expect(await told(), "stands no longer than a minute").toBe(false);
   });
 
   it("tells its calls in flight, and is not ready while it closes", async () => {

@@ -117,7 +117,7 @@ const encodeImage = (
   ...(url !== undefined && { url }),
   ...(withData && { b64_json: toBase64(bytes) }),
   // Leave out the prompt if the model has not changed it (spec 2.4).
-  ...(revisedPrompt !== undefined && revisedPrompt !== prompt && { revised_prompt: revisedPrompt }),
+  ...(typeof revisedPrompt === "string" && revisedPrompt !== prompt && { revised_prompt: revisedPrompt }),
 });
 
 /** Encodes the counts. Keeps the other fields of an upstream of the same format. */

@@ -7,7 +7,7 @@ import {
   backendError,
   type GatewayError,
   type GatewayErrorCode,
-  isPlainError,
+  isMistake,
   LACKS_MODEL,
   needsOperator,
   toGatewayError,
@@ -25,7 +25,7 @@ import { movedOnAfter, type RoutedBackend, type RoutedCall, type RoutedRequest }
 export interface RetryOptions {
   /**
    * The number of further rounds after all upstreams of a route have failed, or rest. With 0, such a call fails at once, with the time after
-   * which a client may try again. A plain `Error` of a host's own backend, such as a TypeError, is not repeated. Default: 2.
+   * which a client may try again. A mistake in the code of a host's own backend, such as a TypeError, is not repeated. Default: 2.
    */
   readonly rounds: number;
   /**
@@ -180,7 +180,7 @@ export class Attempts {
       else last = told;
       isFree = isOfHost || LASTING.has(code);
       // A mistake in the code of a host's own backend would fail again.
-      if (isFree || isPlainError(thrown)) refused.add(upstream);
+      if (isFree || isMistake(thrown)) refused.add(upstream);
       // An open circuit breaker rests for longer than the upstream asks.
       passing = PASSING.has(code) && breaker.waitMs <= (retryAfterMs ?? 0) ? upstream : undefined;
     };

@@ -95,8 +95,11 @@ export function answersSuite(mount: Mount): void {
     ]);
   });
 
-  it("tells no prompt that was not revised", async () => {
-    await using stage = await openStage(mount, { imagePlay: draws(drawn(0, "A hat")) });
+  it.each<[string, string | null]>([
+    ["was not revised", "A hat"],
+    ["is null, as some upstreams have it", null],
+  ])("tells no prompt that %s", async (_what, revised) => {
+    await using stage = await openStage(mount, { imagePlay: draws({ ...drawn(0), revisedPrompt: revised as string }) });
     const response = await generate(stage, generating({ prompt: "A hat", response_format: "b64_json" }));
     expect(await response.json()).toEqual({ created: expect.any(Number), data: [{ b64_json: base64Of(0) }] });
   });

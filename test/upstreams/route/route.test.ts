@@ -243,7 +243,10 @@ describe("where an upstream fails", () => {
 
   it.each<[what: string, thrown: unknown, asked: number]>([
     ["a mistake in the code of a backend", new TypeError("x is not a function"), 1],
-    ["an error that says no more", new Error("broken"), 1],
+    ["an error that says no more", new Error("broken"), 3],
+    ["a fetch that failed without a code, as on Deno", new TypeError("error sending request for url"), 3],
+    ["an error of an SDK", Object.assign(new TypeError("503"), { status: 503 }), 3],
+    ["an answer that is no JSON", new SyntaxError("Unexpected token < in JSON"), 3],
     ["an error of another class", new (class extends Error {})("503"), 3],
     ["a value that is no error", null, 3],
     ["a connection that was closed", Object.assign(new Error("other side closed"), { code: "UND_ERR_SOCKET" }), 3],

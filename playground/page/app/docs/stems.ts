@@ -14,7 +14,7 @@ export const FILLERS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Returns the words of a text. Names such t as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
+/** Returns the words of a text. Names such as `maxJsonBytes`, `retry-after` and `count_tokens` stand whole, and their parts beside them. */
 export const tokensOf = (text: string): string[] =>
   text.split(/[^\p{L}\p{N}_-]+/u).flatMap((word) => {
     const parts = word.split(/[-_]|(?<=[a-z])(?=[A-Z])/);

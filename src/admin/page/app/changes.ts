@@ -213,9 +213,7 @@ export function Health(): View {
             <dl class="facts">
               <dt>Gateway</dt>
               <dd>
-                <span class=${`state ${look}`}>${words}</span>${" "}<span class="quiet"
-                  >This process alone: others may differ.</span
-                >
+                <span class=${`state ${look}`}>${words}</span>
               </dd>
               <dt>Running calls</dt>
               <dd>${calls}</dd>
