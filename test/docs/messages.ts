@@ -20,7 +20,7 @@ interface Said {
 const AREAS: readonly (readonly [path: RegExp, name: string, about: string])[] = [
   [/^adapters\/|^src\/(?:routes|wrong-address)/, "Mounts", "See [Mounts](../mounting.md) and wrong addresses."],
   [/^src\/admin\/(?:http|page)\//, "Admin over HTTP", "See [The admin](../admin.md)."],
-  [/^src\/admin\/key-lines/, "keys import", "See [`keys import`](../keys-and-limits.md#keys)."],
+  [/^src\/admin\/(?:key|json)-lines/, "keys import", "See [`keys import`](../keys-and-limits.md#keys)."],
   [
     /^src\/(?:admin\/|cli|model\/(?:amount|money))/,
     "The command polygate",
