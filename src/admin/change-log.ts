@@ -260,7 +260,7 @@ const entriesOf = (names: object, of: Fields): Fields =>
 /** Returns the fields of an edit, and the entries of its metadata, that differ from those that are there. */
 export function changedFields(fields: Fields, seen: Fields): Fields {
   const changed = Object.entries(fields).flatMap(([name, after]): [string, unknown][] => {
-    // A field that is there without a value has one that nobody knows, and which no other value equals.
+    // The value undefined stands for an unknown one: no value of the edit equals it.
     const before = Object.hasOwn(seen, name) ? seen[name] : null;
     if (!isJsonObject(before) || !isJsonObject(after)) return isSame(before, after) ? [] : [[name, after]];
     const entries = changedFields(after, before);

@@ -174,7 +174,7 @@ export function* csvPartsOf<Row>(
 /** The characters of a part of JSON, which may have few rows. */
 const CHARS_OF_PART = 256 * 1024;
 
-/** Writes an object as JSON in parts, of which each has some rows of its lists. */
+/** Writes an object as JSON in parts. Each part has some rows of the lists in the object. */
 export function* jsonPartsOf(body: object): Generator<string, void> {
   let [part, rows] = ["{", 0];
   const fields = Object.entries(body).filter(([, value]) => value !== undefined);

@@ -1,15 +1,15 @@
 /** Shows texts of strangers so that people see each of their characters. */
 
-/** Characters that nobody sees, except joiners behind letters: Persian and Indian words have these. */
+/** Matches invisible characters. Joiners behind letters stay, because Persian and Indian words have them. */
 const UNSEEN =
   /(?! )(?![\u200c\u200d](?<=(?!\p{Script=Latin})\p{L}\p{M}*.))[\p{C}\p{Z}\u2800\p{Default_Ignorable_Code_Point}]/gu;
 
 const WORD = /[\p{L}\p{M}]+/gu;
 const LATIN = /\p{Script=Latin}/u;
-/** Letters of scripts of which some look like Latin letters. */
+/** Matches letters of the scripts that have letters like Latin ones. */
 const ALIKE =
   /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}]/gu;
-/** A text whose letters of these scripts all look like Latin ones. */
+/** Matches letters of these scripts that all look like Latin ones. */
 const ALL_ALIKE = /^(?:[аеорсухѕіјһԁԛԝӏѵАВЕКМНОРСТУХЅІЈοανρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]+)$/u;
 /** Letters and digits with another form that is usual, such as those of full width. */
 const FORMS = /[^\p{ASCII}\P{L}]|[^\p{ASCII}\P{Nd}]|\p{Nl}/gu;
@@ -18,7 +18,7 @@ const escaped = (char: string): string =>
   Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
 
 /**
- * Escapes characters that nobody sees, and those that people take for Latin letters.
+ * Escapes invisible characters, and letters that look like Latin ones.
  *
  * @param escape Returns the escape of a character. Default: that of JSON.
  */

@@ -715,7 +715,7 @@ async function textOf(req: Request, clock: Clock): Promise<string> {
   try {
     return await readText(req, MAX_BODY_BYTES, { lease: NO_LEASE, call });
   } catch (error) {
-    // The reason of the signal is an error of the connection, and nobody reads this answer.
+    // The signal's reason tells only that the connection has failed. The client cannot read this answer.
     if (req.signal.aborted) throw refused(400, "The client closed the connection.");
     const status = error instanceof GatewayError ? BODY_STATUSES[error.code] : undefined;
     throw status === undefined ? error : refused(status, (error as GatewayError).message);
@@ -767,7 +767,7 @@ function withoutSecret(body: string): string {
   return isJsonObject(told) && "apiKey" in told ? JSON.stringify({ ...told, apiKey: null }) : body;
 }
 
-/** Returns pieces of which two have been read. No generator: its end would tell nobody before its first piece. */
+/** Puts the pieces that were read already before the rest. A generator would not run its `finally` if it ends before its first piece. */
 const behind = <Piece>(
   read: IteratorResult<Piece>[],
   rest: AsyncIterableIterator<Piece>,

@@ -151,7 +151,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
       return told;
     },
 
-    // The upstream charges the pictures beside one that is none, such as one that it has filtered.
+    // Where one picture is broken or filtered, the upstream still bills the others.
     lost: () => told,
 
     frame(name, data) {

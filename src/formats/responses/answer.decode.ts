@@ -76,7 +76,7 @@ export class ResponseDecoder extends NativeDecoder {
   /** The pictures so far, and their estimated tokens. */
   #pictures = 0;
   #pictureTokens = 0;
-  /** The places of the pictures of which an unfinished version has come. */
+  /** The places of pictures that have sent an unfinished version. */
   readonly #unfinished: Set<number> = new Set();
 
   constructor(limits?: JsonLimits) {

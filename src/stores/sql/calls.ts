@@ -525,7 +525,7 @@ class DaySums {
   /** @param sign 1 to add a call, -1 to take it out. */
   add(row: CallRow | Selectable<CallTable>, sign: 1 | -1): void {
     const by = USAGE_BY.map((name) => row[name]);
-    // Nobody knows what the units of an unrecorded call are if no other call has told.
+    // The currency of an unrecorded call is unknown until another call tells it.
     const currency = row.currency ?? (row.outcome === "unrecorded" ? null : "");
     const id = hashOf(JSON.stringify(currency === null ? by : [...by, currency]));
     const none = Object.fromEntries(USAGE_SUMS.map((name) => [name, 0])) as Record<(typeof USAGE_SUMS)[number], number>;

@@ -100,7 +100,7 @@ export async function* askChat(
       if (count % EVENTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
-    // The provider charges what it has counted, although its answer is broken.
+    // The provider bills a broken answer by its counts, too.
     const usage = decodeUsage(decoding["usage"], decoding["providerMetadata"]);
     if (Object.keys(usage).length > 0) yield { type: "usage", usage };
     throw call.failed(decodeError(error, rules));

@@ -46,7 +46,7 @@ export function decimalsOf(units: number, currency: string = pageCurrency.value)
   return digitsFor(Math.round(units / coin) * coin, currency);
 }
 
-/** True for an amount of which a list does not show all digits. */
+/** True for an amount that a list shows rounded. */
 export const isRounded = (units: number, currency: string): boolean =>
   currency !== "" && decimalsOf(units, currency) < digitsFor(units, currency);
 
