@@ -613,4 +613,4 @@ const sentenceOf = ({ table, id, field, stored, expected }: LedgerDifference): s
 
 /** The next step after differences. A change of a key writes its row and the journal alike, and so mends none. */
 const REPAIR =
-  'No command mends a difference: see "Repair the ledger" in docs/production.md. It is told until the ledger is repaired.';
+  'No command mends a difference: see "Repair the ledger" in docs/operations.md. It is told until the ledger is repaired.';

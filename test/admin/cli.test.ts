@@ -1464,7 +1464,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     const columns = "key_id, hold_id, kind, at, granted, charged, held, overdraft, estimated, noted";
     database.exec(`INSERT INTO polygate_journal (${columns}) VALUES (${entry})`);
     database.close();
-    const next = 'No command mends a difference: see "Repair the ledger" in docs/production.md.';
+    const next = 'No command mends a difference: see "Repair the ledger" in docs/operations.md.';
     expect(await polygateProcess(["keys", "verify"], { POLYGATE_STORE: other })).toEqual({
       code: 1,
       stdout: "",

@@ -29,7 +29,7 @@ it("llms-full.txt has every page whole, in the order of the index", () => {
   const text = llmsFullTxt(FOLDER);
   const shown = pages.filter(({ path }) => path !== "README.md");
   expect(shown.filter((page) => !text.includes(`<!-- ${page.path} -->\n\n${page.text}`))).toEqual([]);
-  const order = ["docs/README.md", "docs/getting-started.md", "docs/production.md", "docs/reference/polygate.md"];
+  const order = ["docs/README.md", "docs/getting-started.md", "docs/operations.md", "docs/reference/polygate.md"];
   const places = order.map((path) => text.indexOf(`<!-- ${path} -->`));
   expect(places).toEqual(places.toSorted((one, other) => one - other));
 });

@@ -266,7 +266,7 @@ describe("verifyLedger", () => {
     await place.remove();
   });
 
-  // As docs/production.md says, "Repair the ledger".
+  // As docs/operations.md says, "Repair the ledger".
   it.each([
     ["a row", "UPDATE polygate_keys SET charged = 40 WHERE id = 'key'"],
     [
