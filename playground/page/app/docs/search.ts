@@ -50,7 +50,7 @@ export function searchIn(pages: Readonly<Record<string, string>>, phrases = ""):
     // Beginnings of short words would be found in too many others. A word that the docs do not have may be a slip.
     searchOptions: {
       tokenize: (text) => [...new Set(tokensOf(text))].slice(0, MOST_TERMS),
-      boost: { ownTitle: 2, summary: 3, asked: 1.5, code: 0.6 },
+      boost: { ownTitle: 1.4, summary: 2, asked: 3, code: 0.6 },
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 3 && !known.has(term) && 0.3,
       weights: { prefix: 0.1, fuzzy: 0.5 },
