@@ -317,7 +317,8 @@ class SqlCalls implements Omit<SqlCallLog, keyof CallReader> {
       at = Math.max(startsAt, at);
       if (terms) at = Math.min(at, spanAt(terms, startsAt).endsAt - 1);
     }
-    const own = shares?.[0]?.[0] ?? budget;
+    // The key may have been moved to another budget since it was found.
+    const own = shares ? shares[0]?.[0] : budget;
     const terms = own === undefined ? undefined : await this.#calendar.termsOf(access, own);
     const chain = shares?.map(([id]) => id) ?? terms?.chain ?? [];
     return {
@@ -466,6 +467,7 @@ interface Charge {
   readonly units: number | undefined;
   /** The units of holds that have expired: their charge is an estimate. */
   readonly expired: number;
+  /** Empty for a charge to no budget; undefined when they are corrupt. */
   readonly shares: readonly StoredShare[] | undefined;
 }
 
@@ -475,7 +477,7 @@ function chargeOf(holds: readonly LedgerHold[]): Charge {
   return {
     units: holds.some(({ state }) => state === "live") ? undefined : sum(holds),
     expired: sum(holds.filter(({ state }) => state === "expired")),
-    shares: shares === null ? undefined : toShares(shares),
+    shares: shares === null ? [] : toShares(shares),
   };
 }
 

@@ -507,6 +507,28 @@ describe.each(databases.filter(({ available }) => available))("The record of cal
     expect((await log.usage({ budget: "eam" })).total.calls).toBe(0);
   });
 
+  it("puts a call under no budget when its key was moved out of one before the charge, and the reverse", async () => {
+    const { store } = storeAt(place);
+    const [team, log] = [await store.addBudget({ id: `team-${keys}`, amount: 1_000_000 }), logAt()];
+    const key = await newKey();
+    const [outside, inside] = [callId(), callId()];
+    await charge(outside, key, [7]);
+    await store.assignBudget(key, team.id);
+    await charge(inside, key, [5]);
+    // The records have the budget that the key had when it was found.
+    log.onCall(
+      recordOf(outside, { key: { ...keyOf(key), budget: team.id }, units: 7, beganAt: DECEMBER - 86_400_000 }),
+    );
+    log.onCall(recordOf(inside, { key: keyOf(key), units: 5, beganAt: DECEMBER - 86_400_000 }));
+    await log.onCall.flush();
+    const { rows } = await log.usage({ by: ["budget"], key });
+    expect(rows).toMatchObject([
+      { budget: "", units: 7 },
+      { budget: team.id, units: 5 },
+    ]);
+    expect((await store.budgetReport(team.id))?.used).toBe(5);
+  });
+
   it("tells the time zone of the days where all budgets of a query have the same one", async () => {
     const own = await database.place();
     const { store } = storeAt(own);
