@@ -2,10 +2,13 @@
 
 import type { Mountable, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { connect, FETCH_SHAPES, FetchMount, ServerMount } from "./fetch-mount.ts";
+import { afterBody, connect, FETCH_SHAPES, FetchMount, ServerMount } from "./fetch-mount.ts";
 import { mountedRoutes } from "./mount.ts";
 
 assertNodeVersion();
+
+/** The most bytes that are read of the body of a refused request: Bun itself refuses more, by default. */
+const MAX_BYTES = 128 * 1024 * 1024;
 
 /** The parts of Bun's server that the handler uses. */
 export interface BunServer {
@@ -43,8 +46,12 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
     const handle = (): Promise<Response> | undefined => {
       const mounted = new BunMount(request, contextOf, address, server);
       const response = routes.handle(request, mounted);
-      if (response) mounted.awaits(response);
-      return response;
+      if (!response) return undefined;
+      mounted.awaits(response);
+      // Bun closes such a connection behind its answer, even if the client still sends.
+      return /close/i.test(request.headers.get("connection") ?? "")
+        ? afterBody(request, response, MAX_BYTES)
+        : response;
     };
     if (server.upgrade && request.headers.has("upgrade")) {
       const mounted = new FetchMount(contextOf, address);

@@ -1,9 +1,12 @@
 /** Mounts a gateway in Cloudflare's Workers and similar runtimes. */
 
 import type { Mountable, MountOptions, SocketHandler } from "../src/index.ts";
-import { connect, FETCH_SHAPES, FetchMount } from "./fetch-mount.ts";
+import { afterBody, connect, FETCH_SHAPES, FetchMount } from "./fetch-mount.ts";
 import { mountedRoutes } from "./mount.ts";
 import { attach, type WebSocketLike } from "./web-socket.ts";
+
+/** The most bytes that are read of the body of a refused request. */
+const MAX_BYTES = 4 * 1024 * 1024;
 
 /** The part of the runtime's context, the last argument of a handler, that this adapter uses. */
 interface EdgeContext {
@@ -49,7 +52,8 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
     if (connecting) return connecting;
     const response = handle();
     if (!response && fallback) return fallback(request, ...platform);
-    return afterBody(request, response ?? routes.fetch(request));
+    // workerd closes the connection of a client that is still sending.
+    return afterBody(request, response ?? routes.fetch(request), MAX_BYTES);
   };
 }
 
@@ -70,42 +74,4 @@ function upgraded(handler: SocketHandler): Response {
   attach(own, handler);
   const init: object = { status: 101, webSocket: client };
   return new Response(null, init);
-}
-
-/** The most bytes that are read of the body of a refused request. The runtime may close the connection of a client that sends more. */
-const MAX_BYTES = 4 * 1024 * 1024;
-/** The longest wait for the next piece of a refused request's body, in milliseconds. */
-const SILENCE_MS = 3_000;
-/** The longest time for reading the body of a refused request, in milliseconds. */
-const PATIENCE_MS = 30_000;
-
-/** Delays a refusal until the request's body has been read: workerd closes the connection of a client that is still sending. */
-async function afterBody(request: Request, answering: Promise<Response>): Promise<Response> {
-  const response = await answering;
-  if (response.status >= 400) await discard(request).catch(() => {});
-  return response;
-}
-
-async function discard({ body, headers, signal }: Request): Promise<void> {
-  if (!body || body.locked || Number(headers.get("content-length")) > MAX_BYTES) return;
-  const reader = body.getReader();
-  const giveUpAt = Date.now() + PATIENCE_MS;
-  try {
-    for (let bytes = 0; bytes <= MAX_BYTES && Date.now() < giveUpAt && !signal.aborted;) {
-      const step = await unlessSilent(reader.read());
-      if (!step || step.done) return;
-      bytes += step.value.length;
-    }
-  } finally {
-    // Release the lock and do not cancel: a runtime may close the connection for a locked or cancelled body.
-    reader.releaseLock();
-  }
-}
-
-/** Returns the result of a read, or undefined when the client sends nothing for `SILENCE_MS`. */
-function unlessSilent<T>(reading: Promise<T>): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, SILENCE_MS, undefined);
-    reading.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

@@ -100,3 +100,43 @@ class Disconnect {
     this.#request = this.#listener = undefined;
   }
 }
+
+/** The longest wait for the next piece of a refused request's body, in milliseconds. */
+const SILENCE_MS = 3_000;
+/** The longest time for reading the body of a refused request, in milliseconds. */
+const PATIENCE_MS = 30_000;
+
+/**
+ * Delays a refusal until the request's body has been read: a client that still sends would lose the refusal with its connection.
+ *
+ * @param maxBytes The most bytes that are read. A client that sends more may lose the refusal.
+ */
+export async function afterBody(request: Request, answering: Promise<Response>, maxBytes: number): Promise<Response> {
+  const response = await answering;
+  if (response.status >= 400) await discard(request, maxBytes).catch(() => {});
+  return response;
+}
+
+async function discard({ body, headers, signal }: Request, maxBytes: number): Promise<void> {
+  if (!body || body.locked || Number(headers.get("content-length")) > maxBytes) return;
+  const reader = body.getReader();
+  const giveUpAt = Date.now() + PATIENCE_MS;
+  try {
+    for (let bytes = 0; bytes <= maxBytes && Date.now() < giveUpAt && !signal.aborted;) {
+      const step = await unlessSilent(reader.read());
+      if (!step || step.done) return;
+      bytes += step.value.length;
+    }
+  } finally {
+    // Release the lock and do not cancel: a runtime may close the connection for a locked or cancelled body.
+    reader.releaseLock();
+  }
+}
+
+/** Returns the result of a read, or undefined when the client sends nothing for `SILENCE_MS`. */
+function unlessSilent<T>(reading: Promise<T>): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, SILENCE_MS, undefined);
+    reading.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

@@ -5,6 +5,7 @@ import type { Mountable, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { mountedRoutes } from "./mount.ts";
 import {
+  cutsOff,
   drain,
   dropIdle,
   endConnection,
@@ -77,13 +78,14 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     const answer = request && (await routes.answer(request, mounted));
     if (!answer) return void (await next());
     drain(req, patienceMs);
-    if (gateway.isClosing()) await endConnection(req, res);
+    if (gateway.isClosing()) endConnection(req, res);
     dropIdle(res, patienceMs);
     const { status, headers, body } = answer;
     // Send a stream without Koa: Koa would report each disconnected client as an error of the app.
-    context.respond = body === null || typeof body === "string" || body instanceof Uint8Array;
+    const isData = body === null || typeof body === "string" || body instanceof Uint8Array;
+    context.respond = isData && !cutsOff(req, res);
     if (!context.respond) {
-      await send(res, answer);
+      await send(res, answer, req);
       if (gateway.isClosing()) endKept(req, res);
       return;
     }

@@ -98,15 +98,21 @@ export function drain(req: IncomingMessage, patienceMs: number): void {
   req.once("close", () => clearTimeout(timer));
 }
 
-/**
- * Ends an HTTP/1 connection with this answer, because the gateway closes: the client's next call then reaches another process. Waits for
- * the rest of the request first, because a client that still sends would lose the answer.
- */
-export async function endConnection(req: IncomingMessage, res: ServerResponse): Promise<void> {
-  if (req.httpVersionMajor !== 1) return;
-  if (!req.complete && !req.destroyed) await new Promise((resolve) => req.once("close", resolve));
-  if (!res.headersSent) res.setHeader("connection", "close");
+/** Ends an HTTP/1 connection with this answer, because the gateway closes: the client's next call then reaches another process. */
+export function endConnection(req: IncomingMessage, res: ServerResponse): void {
+  if (req.httpVersionMajor === 1 && !res.headersSent) res.setHeader("connection", "close");
 }
+
+/**
+ * Tells whether Node would close the connection behind the answer while the client still sends: the client would lose the answer. A proxy
+ * in front, such as nginx, would answer 502 instead.
+ */
+export const cutsOff = (req: IncomingMessage, res: ServerResponse): boolean =>
+  req.httpVersionMajor === 1 &&
+  !req.complete &&
+  !req.destroyed &&
+  // Bun says of each connection that it is kept.
+  (!res.shouldKeepAlive || /close/i.test(`${req.headers.connection} ${String(res.getHeader("connection"))}`));
 
 /**
  * Ends an HTTP/1 connection behind a stream that began before the gateway closed, so that its headers promised to keep the connection.
@@ -132,17 +138,38 @@ export function dropIdle(res: ServerResponse, patienceMs: number): void {
   res.prependOnceListener("finish", () => socket.setTimeout(0));
 }
 
-/** Writes an answer to a response: a complete one at once; a stream until it ends or its client disconnects. */
-export function send(res: ServerResponse, answer: Answer): Promise<void> | undefined {
+/**
+ * Writes an answer to a response: a complete one at once; a stream until it ends or its client disconnects.
+ *
+ * @param req The request that `drain` reads. Without it, the response ends at once, even if the client still sends.
+ */
+export function send(res: ServerResponse, answer: Answer, req?: IncomingMessage): Promise<void> | undefined {
   const { status, headers, body } = answer;
   if (res.destroyed) return undefined;
   const isStream = typeof body === "object" && body !== null && Symbol.asyncIterator in body;
   const hasLength = isStream || body === null || "content-length" in headers;
   const length = hasLength ? {} : { "content-length": Buffer.byteLength(body) };
-  res.writeHead(status, { ...headers, ...length, ...mergedHeaders(res, answer) });
+  const isCutOff = !isStream && req && cutsOff(req, res);
+  // Compression would keep the answer until its end, and remove its length, without which a proxy waits for the end.
+  const whole = isCutOff ? { "cache-control": "no-store, no-transform" } : {};
+  res.writeHead(status, { ...headers, ...length, ...mergedHeaders(res, answer), ...whole });
   if (isStream) return sendStream(res, body);
+  if (isCutOff) return sendBeforeEnd(req, res, body);
   res.end(body);
   return undefined;
+}
+
+/** Writes an answer at once, and ends it behind the rest of the request, which `drain` waits for. */
+async function sendBeforeEnd(
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: string | Uint8Array | null,
+): Promise<void> {
+  res.flushHeaders();
+  if (body !== null) res.write(body);
+  // Bun closes the request only behind the response.
+  await new Promise((resolve) => req.once("end", resolve).once("close", resolve));
+  res.end();
 }
 
 /**

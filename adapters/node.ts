@@ -63,9 +63,9 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
     }
     if (!answered) return next?.();
     drain(req, patienceMs);
-    if (gateway.isClosing()) await endConnection(req, res);
+    if (gateway.isClosing()) endConnection(req, res);
     try {
-      const sending = send(res, answered);
+      const sending = send(res, answered, req);
       // Skip the timeout for an answer that is completely written, which is the usual case.
       if (!res.writableFinished) dropIdle(res, patienceMs);
       await sending;

@@ -7,8 +7,11 @@ import { connect as connectHttp2, createServer as createHttp2Server } from "node
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
+import compression from "compression";
+import express from "express";
 import Koa from "koa";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { type NodeHandlerOptions, toNodeHandler } from "../../adapters/node.ts";
 import {
@@ -114,6 +117,9 @@ describe("errors", () => {
     await expect(ended).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("the host's own") as string });
   });
 });
+
+const onExpress = (gateway: Gateway): RequestListener =>
+  express().use(compression({ threshold: 0 }), toExpressHandler(gateway)) as RequestListener;
 
 function onKoa(gateway: Gateway): RequestListener {
   const app = new Koa();
@@ -298,6 +304,29 @@ describe("a client that does not read", () => {
     await readUntil(socket, / 404 /);
     expect(timeouts.map((timeout) => timeout ?? 0)).toEqual([0, 0]);
     socket.destroy();
+  });
+});
+
+describe("a refusal on a connection that ends with it", () => {
+  const CLOSING = ["content-length: 20000000", "connection: close", "accept-encoding: gzip"];
+  const stranger = gatewayOf({ quotas: memoryQuotaStore() });
+
+  describe.each([
+    ["Node", (gateway: Gateway): RequestListener => toNodeHandler(gateway)],
+    ["Express, behind compression", onExpress],
+    ["Koa", onKoa],
+  ])("on %s", (_name, mount) => {
+    it("reaches a client that reads only behind its last byte", async () => {
+      const socket = await sendHead(await listen(mount(stranger)), ...CLOSING);
+      for (let sent = 0; sent < 20; sent++) expect(await write(socket, "a".repeat(1_000_000))).toBe(true);
+      expect(await text(socket)).toMatch(/^HTTP\/1.1 401 [^]*"code":"/);
+    });
+
+    it("comes at once, with its length, to a client that sends nothing before", async () => {
+      const socket = await sendHead(await listen(mount(stranger)), ...CLOSING);
+      expect(await readUntil(socket, /\}$/)).toMatch(/^HTTP\/1.1 401 [^]*content-length: \d/i);
+      socket.destroy();
+    });
   });
 });
 

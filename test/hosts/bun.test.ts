@@ -43,6 +43,27 @@ it("switches it on behind a refusal: a caller without a key could hold any numbe
   expect(timeouts).toEqual([0, 120]);
 });
 
+it.each([
+  ["reads the rest of a refused request whose connection ends, so that the answer is not lost", "close", 20],
+  ["leaves the rest of a refused request to Bun on a connection that is kept", "keep-alive", 0],
+])("%s", async (_what, connection, read) => {
+  let pieces = 0;
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (pieces === 20) return controller.close();
+        pieces++;
+        controller.enqueue(new Uint8Array(1_000_000));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const init = { ...post(MINIMAL, { "x-api-key": "sk-unknown", connection }), body, duplex: "half" };
+  const handler = toBunHandler(gateway, { prefix: "/ai" });
+  const response = await handler(new Request("http://host.test/ai/v1/messages", init), { timeout: () => {} });
+  expect([response.status, pieces]).toEqual([401, read]);
+});
+
 it("switches it off up to the head of an answer of the admin, whose login or database may be slow", async () => {
   const login = Promise.withResolvers<AdminUser | undefined>();
   const admin = adminHandler(memoryQuotaStore([]).keys, { authorize: () => login.promise });
