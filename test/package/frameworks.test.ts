@@ -184,6 +184,16 @@ it.each([
   expect((await fetch(`${root}/own`, form)).status).toBe(status);
 });
 
+it("a tracer of files, as of Vercel and of Next's standalone output, copies those that Node loads", async () => {
+  const traced = `
+    import { createRequire } from "node:module";
+    const { nodeFileTrace } = createRequire(import.meta.url)("next/dist/compiled/@vercel/nft");
+    const { fileList } = await nodeFileTrace(["dist/main.js"], { base: "/", processCwd: process.cwd() });
+    for (const name of ["polygate", "polygate/express"])
+      if (!fileList.has(new URL(import.meta.resolve(name)).pathname.slice(1))) console.log(name, "is missing.");`;
+  expect(await project.run("nest", "--input-type=module", "--eval", traced)).toEqual({ code: 0, output: "" });
+});
+
 describe("the docs' tests for Jest", () => {
   const JEST = "../node_modules/jest/bin/jest.js";
 
