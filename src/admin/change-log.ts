@@ -227,6 +227,7 @@ type StateOf = (state: KeyReport & BudgetReport) => Fields;
 /** The edits that the store can make on a condition, and the fields of the state that it tells. */
 const STATES: ReadonlyMap<string, StateOf> = new Map<string, StateOf>([
   ["keys.update", fieldsOf],
+  ["keys.assign-budget", fieldsOf],
   ["budgets.update", fieldsOfBudget],
 ]);
 

@@ -117,13 +117,13 @@ function watched<Port extends object>(
   });
 }
 
-/** Returns the arguments of `update` or `updateBudget` with one more condition. */
+/** Returns the arguments of `update`, `assignBudget` or `updateBudget` with one more condition. */
 const onCondition = (
   [id, changes, isExpected = () => true]: readonly unknown[],
   condition: (state: object) => boolean,
 ): unknown[] => [
   id,
   changes,
-  // The cast is safe: both verbs take such a condition.
+  // The cast is safe: each of these verbs takes such a condition.
   (state: object) => condition(state) && (isExpected as typeof condition)(state),
 ];

@@ -2676,8 +2676,8 @@ describe("the log of changes", () => {
     expect((await ask("PATCH", "/keys/nobody", {})).status).toBe(404);
     expect(await latest()).toMatchObject({ target: "nobody", state: "refused" });
     // Other changes are noted as they are asked for.
-    await ask("PUT", "/keys/team/budget", { budget: null });
-    expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: { budget: null } }] });
+    await ask("PUT", "/keys/team/budget", { budget: "all" });
+    expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: { budget: "all" } }] });
   });
 
   it.each(["memory", "SQL"])(
@@ -2692,27 +2692,36 @@ describe("the log of changes", () => {
         return (await admin.fetch(request)).status;
       };
       await ask("POST", "/keys", { id: "team", name: "Team", models: ["a", "b"], metadata: { plan: "gold" } });
-      const edits: [string, object][] = [
+      const edits: [method: string, path: string, edit: object][] = [
         [
+          "PATCH",
           "/keys/team",
           { name: "Team", models: ["b", "a"], metadata: { plan: "gold", none: null, toString: null }, granted: null },
         ],
-        ["/keys/team", { paused: false, expiresAt: 0 }],
+        ["PATCH", "/keys/team", { paused: false, expiresAt: 0 }],
       ];
       if (where === "SQL") {
         await ask("POST", "/budgets", { id: "all", amount: 5 });
-        edits.push(["/budgets/all", { amount: 5 }], ["/budgets/all", { name: "all", amount: 5 }]);
+        await ask("POST", "/keys", { id: "shared", budget: "all" });
+        edits.push(
+          ["PATCH", "/budgets/all", { amount: 5 }],
+          ["PATCH", "/budgets/all", { name: "all", amount: 5 }],
+          ["PUT", "/keys/shared/budget", { budget: "all" }],
+          ["PUT", "/keys/team/budget", { budget: null }],
+        );
       }
       const before = await audit.list({ limit: 100 });
-      for (const [path, edit] of edits) expect([edit, await ask("PATCH", path, edit)]).toEqual([edit, 200]);
+      for (const [method, path, edit] of edits)
+        expect([edit, await ask(method, path, edit)]).toEqual([edit, 200]);
       expect(await audit.list({ limit: 100 })).toEqual(before);
     },
   );
 
-  it.each<[string, string, object, string, object]>([
+  it.each<[string, string, object, string, object | string]>([
     ["a key", "/keys/team", { name: "Mallory" }, "update", { name: "Ann" }],
     ["the quota of a key", "/keys/team", { granted: null }, "update", { granted: 5 }],
     ["a budget", "/budgets/all", { name: "Mallory" }, "updateBudget", { name: "Ann" }],
+    ["the budget of a key", "/keys/team/budget", { budget: null }, "assignBudget", "all"],
   ])("has an edit of %s that undoes what somebody has changed meanwhile", async (_what, path, edit, verb, other) => {
     const { quotas } = stores.ports;
     const ask = asking();
@@ -2725,7 +2734,11 @@ describe("the log of changes", () => {
       await run?.(args[0], other);
       return run?.(...args);
     });
-    expect(await ask("PATCH", path, edit, { confirm: "true" })).toMatchObject({ status: 200, body: edit });
+    const method = verb === "assignBudget" ? "PUT" : "PATCH";
+    expect((await ask(method, path, edit, { confirm: "true" })).status).toBe(200);
+    expect((await ask("GET", path.replace(/\/budget$/, ""))).body).toMatchObject(
+      verb === "assignBudget" ? { unlimited: true } : edit,
+    );
     expect((await ask("GET", "/audit?limit=1")).body).toMatchObject({ data: [{ changes: edit, state: "done" }] });
   });
 
@@ -3159,6 +3172,22 @@ describe("a repeated request", () => {
     expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).status).toBe(409);
     expect(await stores.ports.quotas.report("team")).toMatchObject({ granted: 5 });
     expect(onFailure).toHaveBeenCalledOnce();
+  });
+
+  it("is refused where the first answer was too large to keep", async () => {
+    const ask = asking({ replayStore: memoryReplayStore({ maxBytes: 2_048, maxBytesPerKey: 1_100 }) });
+    await ask("POST", "/keys", { id: "team", granted: 0 });
+    expect((await ask("POST", "/keys/team/grant", { units: 5 }, key)).body).toMatchObject({ granted: 5 });
+    expect(await ask("POST", "/keys/team/grant", { units: 5 }, key)).toMatchObject({
+      status: 409,
+      body: {
+        error: {
+          code: "conflict",
+          message: "The first request with this Idempotency-Key has made the change. Its answer was too large to keep.",
+        },
+      },
+    });
+    expect(await stores.ports.quotas.report("team")).toMatchObject({ granted: 5 });
   });
 
   it("is refused with 503, and not reported, while others take all the room for answers", async () => {

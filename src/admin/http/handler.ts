@@ -511,12 +511,17 @@ class Admin {
         "The first request with this Idempotency-Key still runs, or its process has died. Try again in some seconds, or look whether the change was made.",
       );
     if (state.state === "answered") {
-      const { status, headers, body = "" } = state.answer;
+      const { status, headers, body } = state.answer;
       if (status === UNKNOWN_END.status)
         throw refused(
           409,
           "The first request with this Idempotency-Key has failed, and may have made the change. Look whether it was made before you send it with a new key.",
           { code: "outcome_unknown" },
+        );
+      if (body === undefined)
+        throw refused(
+          409,
+          "The first request with this Idempotency-Key has made the change. Its answer was too large to keep.",
         );
       return { status, headers: { ...headers, "idempotency-replayed": "true" }, body };
     }

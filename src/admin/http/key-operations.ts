@@ -306,11 +306,12 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     confirmed: true,
     answer: v.object({ ...KEY.entries, ...NOTE }),
     tagged: true,
-    async run(desk, { id, body, isConfirmed }) {
+    async run(desk, { id, body, isConfirmed, condition }) {
       const { budget } = body;
       const isLimited =
         budget === null ? assertStaysLimited({ isConfirmed }, "budget", await desk.store.report(id)) : undefined;
-      await desk.store.assignBudget?.(id, budget ?? undefined, isLimited);
+      const holds = (seen: ApiKey): boolean => condition?.(seen) !== false && isLimited?.(seen) !== false;
+      await desk.store.assignBudget?.(id, budget ?? undefined, holds);
       const key = await desk.keys.usage(id);
       return tellKey(desk, key, noteOf(isUnlimited(key) && noteOfUnlimited(id)));
     },
