@@ -9,13 +9,14 @@ import {
   type KeyDirectory,
   type KeyPage,
   type KeyReport,
+  MOST_LISTED,
   PAGE_SHAPES,
   pageOf,
 } from "../stores/durable.ts";
 import { KEY_SHAPES, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
 import { KEY_STATES, type KeyState, stateOf } from "./key-state.ts";
 import { withoutSecretNames } from "./masked.ts";
-import { pagesOf } from "./pages.ts";
+import { pagesOf, roomFor, ROWS_AT_ONCE } from "./pages.ts";
 
 export type { KeyState } from "./key-state.ts";
 
@@ -201,31 +202,33 @@ interface FoundKeys {
 /**
  * Finds keys by a filter.
  *
- * @param most The number of keys after which a search with conditions ends before its page is full. Default: any.
+ * @param most The number of keys after which a search with conditions ends before its page is full, over HTTP, where a page of long keys ends
+ *   early, too. Default: any, and pages are whole.
  */
 export async function keysWith(
   { state, budget, metadata = {}, ...page }: KeyFilter,
   keys: Pick<KeyDirectory, "list">,
   now: number,
-  most: number = Infinity,
+  most?: number,
 ): Promise<FoundKeys> {
   const wanted = Object.entries(metadata);
   const { limit, after } = pageOf(page);
-  if (state === undefined && budget === undefined && wanted.length === 0) {
-    const reports = await keys.list(page);
-    return { found: reports, next: reports.length < limit ? undefined : reports.at(-1)?.id };
-  }
+  const isWhole = state === undefined && budget === undefined && wanted.length === 0;
+  const atOnce = most === undefined ? MOST_LISTED : ROWS_AT_ONCE;
+  const size = isWhole ? Math.min(limit, atOnce) : atOnce;
   const matches = (key: KeyReport): boolean =>
     (state === undefined || stateOf(key, now) === state) &&
     (budget === undefined || key.budget === budget) &&
     wanted.every(([name, value]) => key.metadata?.[name] === value);
   const found: KeyReport[] = [];
+  const add = most === undefined ? (key: KeyReport) => found.push(key) < limit : roomFor(found, limit);
   let looked = 0;
-  for await (const reports of pagesOf((next) => keys.list(next), after)) {
-    found.push(...reports.filter(matches));
-    if (found.length >= limit) return { found: found.slice(0, limit), next: found[limit - 1]?.id };
+  for await (const reports of pagesOf((next) => keys.list(next), after, size)) {
+    const end = reports.find((key) => matches(key) && !add(key));
+    if (end) return { found, next: end.id };
     looked += reports.length;
-    if (looked >= most) return { found, next: reports.at(-1)?.id };
+    if (isWhole && reports.length < size) break;
+    if (!isWhole && looked >= (most ?? Infinity)) return { found, next: reports.at(-1)?.id };
   }
   return { found };
 }

@@ -1,5 +1,6 @@
 /** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
+import { utf8Length } from "../model/json.ts";
 import { RefusedChange } from "../model/refused-units.ts";
 import { assertOptions, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, QuotaRecalls, QuotaStore } from "../ports/quota-store.ts";
@@ -255,6 +256,7 @@ export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof n
   const { id = newKeyId(), name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   assertName(name);
+  assertModels(options.models);
   return newKeyOf(id, options);
 }
 
@@ -262,7 +264,14 @@ export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof n
 export function changedDurableKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
   const changed = changedKeyOf(key, changes);
   assertName(changed.name);
+  assertModels(changes.models);
   return changed;
+}
+
+/** Throws for models whose JSON is too long for a text of MySQL. */
+function assertModels(models: readonly string[] | null | undefined): void {
+  if (models && utf8Length(JSON.stringify(models)) > 65_535)
+    throw new RangeError("The models of a key must have at most 65,535 bytes as JSON.");
 }
 
 function assertName(name: string): void {

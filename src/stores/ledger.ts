@@ -327,7 +327,10 @@ export interface ApiKeyOptions {
   readonly granted?: number;
   /** Units of the quota that are already used, from 0. Default: 0. */
   readonly used?: number;
-  /** The models that the key may use; a key without this list may use every model. */
+  /**
+   * The models that the key may use; a key without this list may use every model. Stores take models of at most 65,535 bytes as JSON: some
+   * thousand names.
+   */
   readonly models?: readonly string[];
   /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;

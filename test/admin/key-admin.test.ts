@@ -456,6 +456,18 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       expect(await admin.list()).toMatchObject([{ id: "team", name: "team", expiresAt: 0, metadata: { a: "1" } }]);
     });
 
+    it("takes models of 65,535 bytes as JSON, and none of more", async () => {
+      const admin = keyAdmin(opened.keys);
+      const models = ["small", "ä".repeat(32_759), "xx"];
+      const { id } = await admin.create({ models });
+      expect(Object.keys((await admin.usage(id)).modelLimits)).toEqual(models);
+      const more = { models: [...models, ""] };
+      const message = "The models of a key must have at most 65,535 bytes as JSON.";
+      await expect(admin.create(more)).rejects.toThrow(message);
+      await expect(admin.update(id, more)).rejects.toThrow(message);
+      expect(Object.keys((await admin.update(id, { models })).modelLimits)).toEqual(models);
+    });
+
     it("takes -1 for a key and a secret that never expire, and no other time below 0", async () => {
       const { store, keys } = opened;
       const admin = keyAdmin(keys);

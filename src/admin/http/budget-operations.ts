@@ -1,6 +1,7 @@
 /** The operations on budgets and their periods. */
 
 import * as v from "valibot";
+import { given } from "../../model/json.ts";
 import type { BudgetReport } from "../../stores/budgets.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { MOST_LISTED } from "../../stores/durable.ts";
@@ -90,8 +91,9 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
     query: v.strictObject(PAGE),
     answer: pageOf(BUDGET),
     async run({ store }, { query }) {
-      const reports = (await store.listBudgets?.(query)) ?? [];
-      return paged(reports.map(budgetTold), query, idIn);
+      const read = async (after: string | undefined, limit: number) =>
+        ((await store.listBudgets?.(given({ after, limit }))) ?? []).map(budgetTold);
+      return { body: await paged(read, idIn, query) };
     },
   }),
   operation({

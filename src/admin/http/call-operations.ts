@@ -210,20 +210,23 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     async run(desk, { query }) {
       const { errorCode: word, ...filter } = query;
       const errorCodes = word === undefined ? undefined : await codesMeant("errorCode", word);
-      const listed = await recordedIn(desk).list(given({ ...filter, errorCode: errorCodes }));
+      const asked = given({ ...filter, errorCode: errorCodes });
+      const read = (after: string | undefined, limit: number): Promise<readonly RecordedCall[]> =>
+        recordedIn(desk).list({ ...asked, ...given({ after, limit }) });
+      const { data: listed, next } = await paged(read, ({ requestId }) => requestId, query);
       if (listed.length === 0) await assertKnown(desk, filter);
       // Many calls of a page are refused by the same limits.
       const known = new Map<string, CallNow>();
-      const told: ExplainedCall[] = [];
+      const data: ExplainedCall[] = [];
       for (const call of listed) {
         const { keyId, budgets, refusedBy, errorCode } = call;
         const by = JSON.stringify([keyId, budgets, refusedBy?.budget, refusedBy?.kind, errorCode]);
         const now = known.get(by) ?? (await callNow(call, desk.store));
         known.set(by, now);
         if (known.size % READS_A_TURN === 0) await nextIteration();
-        told.push(callTold(call, now));
+        data.push(callTold(call, now));
       }
-      return paged(told, query, ({ requestId }) => requestId, given({ errorCodes }));
+      return { body: { data, next, ...given({ errorCodes }) } };
     },
   }),
   operation({

@@ -1,6 +1,7 @@
 /** An operation of the admin's HTTP interface: its type, the schemas that several share, and its refusals. */
 
 import * as v from "valibot";
+import { given } from "../../model/json.ts";
 import { currencyCode, moneyOf, unitsInWords } from "../../model/money.ts";
 import { oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
@@ -25,6 +26,7 @@ import {
   type UnitsField,
 } from "../much.ts";
 import { idsInWords, idsLike, idsMeant, type ListNamed } from "../names.ts";
+import { readPage } from "../pages.ts";
 import type { Lane } from "./lane.ts";
 import { refused } from "./refusal.ts";
 
@@ -352,17 +354,24 @@ export async function assertSameCurrency({ calls }: Desk, given: string | undefi
 export const hintOfCurrency = (currency: string = ""): string =>
   `For amounts in ${currency}, write currency=${currency.toLowerCase()}.`;
 
-/** Returns a page of a list. A page that ends where it should begin leads to no other: the list would have no end. */
-export function paged<Row>(
-  data: readonly Row[],
+/** Reads a page of a list that goes on behind the id of its last row. */
+export async function paged<Row extends object>(
+  read: (from: string | undefined, limit: number) => Promise<readonly Row[]>,
+  idOf: (row: Row) => string,
   { after, before = after, limit }: { readonly after?: string; readonly before?: string; readonly limit: number },
-  idIn: (row: Row) => string,
-  more: object = {},
-): Told {
-  const last = data.at(-1);
-  const next = last === undefined || data.length < limit ? undefined : idIn(last);
-  return { body: { data, next: next === undefined || next === before ? null : next, ...more } };
+): Promise<{ readonly data: readonly Row[]; readonly next: string | null }> {
+  const { rows, next } = await readPage(read, idOf, limit, before);
+  return { data: rows, next: next === before ? null : next };
 }
+
+/** Lists ids and names alone, of keys that may be long. */
+const namesIn =
+  (list: ListNamed): ListNamed =>
+  async ({ after: first, limit }) => {
+    const read = async (after: string | undefined, most: number) =>
+      (await list({ ...given({ after }), limit: most })).map(({ id, name }) => ({ id, name }));
+    return (await readPage(read, idIn, limit, first)).rows;
+  };
 
 /** Refuses an id that is taken with 409. Looks for the id only after the store has refused it: somebody may take it at any time. */
 export async function unlessTaken<Made>(making: Promise<Made>, find: () => Promise<unknown>): Promise<Made> {
@@ -385,7 +394,7 @@ const MOST_COMPARED = 2_000;
 /** Adds to the sentence about an unknown key or budget the ids that were probably meant: people know names. A full lane adds none. */
 export async function withIdsMeant({ keys, store }: Desk, message: string, lane: Lane): Promise<string> {
   for (const [beginning, list] of [
-    [NO_SUCH_KEY, (page) => keys.list(page)],
+    [NO_SUCH_KEY, namesIn((page) => keys.list(page))],
     [NO_SUCH_BUDGET, async (page) => (await store.listBudgets?.(page)) ?? []],
   ] as const satisfies readonly (readonly [string, ListNamed])[]) {
     const text = unknownIdIn(message, beginning);
@@ -413,7 +422,7 @@ export async function assertKnown(
   const hasBudget = async (id: string): Promise<boolean> =>
     !store.budgetReport || (await store.budgetReport(id)) !== undefined;
   for (const [name, noun, has, list] of [
-    ["key", "key", hasKey, (page) => keys.list(page)],
+    ["key", "key", hasKey, namesIn((page) => keys.list(page))],
     ["budget", "budget", hasBudget, listBudgets],
     ["ownBudget", "budget", hasBudget, listBudgets],
   ] as const satisfies readonly (readonly [string, string, typeof hasKey, ListNamed])[]) {

@@ -3,12 +3,13 @@
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import type { AuditRecord } from "../../ports/audit-log.ts";
+import type { LiveCall } from "../../ports/observer.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { failingReason, failingRemedy } from "../call-admin.ts";
 import { changesCsvParts } from "../change-list.ts";
 import { ACTIONS } from "../change-words.ts";
 import { dayIn, inTurns } from "../columns.ts";
-import { changePagesOf } from "../pages.ts";
+import { changePagesOf, roomFor } from "../pages.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
@@ -80,7 +81,10 @@ export const OPERATIONS: readonly Operation[] = [
     answer: v.object({ at: UNITS, total: UNITS, data: v.array(LIVE) }),
     async run({ gateway, clock }, { query }) {
       const { limit } = query;
-      return { body: { at: clock.now(), total: gateway?.liveCallCount?.(), data: gateway?.liveCalls?.({ limit }) } };
+      const data: LiveCall[] = [];
+      const add = roomFor(data, limit);
+      gateway?.liveCalls?.({ limit }).every(add);
+      return { body: { at: clock.now(), total: gateway?.liveCallCount?.(), data } };
     },
   }),
   operation({
@@ -153,8 +157,9 @@ export const OPERATIONS: readonly Operation[] = [
       const { format: _, currency, spreadsheet, ...page } = query;
       await assertSameCurrency(desk, currency);
       if (!wantsCsv(query, accept)) {
-        const asked = { ...page, limit: page.limit ?? 100 };
-        return paged(await desk.audit.list(asked), asked, idIn);
+        const read = (before: string | undefined, limit: number): Promise<readonly AuditRecord[]> =>
+          desk.audit.list({ ...page, ...given({ before }), limit });
+        return { body: await paged(read, idIn, { ...page, limit: page.limit ?? 100 }) };
       }
       const changes: AuditRecord[] = [];
       for await (const some of changePagesOf(desk.audit, page)) {
