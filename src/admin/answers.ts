@@ -7,7 +7,7 @@ import { nextIteration } from "../ports/clock.ts";
 import { type BudgetPeriodReport, type BudgetReport, MOST_LEVELS } from "../stores/budgets.ts";
 import { type BudgetDirectory, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import { modelsOf } from "../stores/ledger.ts";
-import { argument } from "./call-admin.ts";
+import { commandOf } from "./call-admin.ts";
 import {
   amountColumn,
   asOfColumn,
@@ -444,7 +444,7 @@ const olderLine = (endAt: number): string =>
 
 /** Notes that nothing limits a key, with the command that does. */
 export const unlimitedNote = (id: string): string =>
-  `${unlimitedInWords(oneLine(id))} "polygate budgets assign ${argument(id)} BUDGET" limits it.`;
+  `${unlimitedInWords(oneLine(id))} "${commandOf("budgets assign", [id, "BUDGET"])}" limits it.`;
 
 /** The sum of the reports of usage for a key or a budget: the charges, also beyond its quota, without the holds of running calls. */
 const spentOf = ({ used, held, overdraft }: Pick<KeyReport, "used" | "held" | "overdraft">): number =>

@@ -596,6 +596,17 @@ export function argument(word: string): string {
   return `$'${withEscapes(word.replaceAll(/['\\]/g, "\\$&"), inShell)}'`;
 }
 
+/** Writes a command of `polygate`. Operands that begin with a dash stand behind `--`, and so behind the options. */
+export function commandOf(verb: string, operands: readonly string[], options: string = ""): string {
+  const isDashed = operands.some((operand) => operand.startsWith("-"));
+  const words = operands.map(argument);
+  return ["polygate", verb, ...(isDashed ? [options, "--", ...words] : [...words, options])].filter(Boolean).join(" ");
+}
+
+/** Writes an option with its value. */
+export const optionOf = (name: string, value: string): string =>
+  `--${name}${value.startsWith("-") ? "=" : " "}${argument(value)}`;
+
 function inShell(char: string): string {
   const hex = (char.codePointAt(0) ?? 0).toString(16);
   return hex.length > 4 ? `\\U${hex.padStart(8, "0")}` : `\\u${hex.padStart(4, "0")}`;
@@ -674,8 +685,8 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
   const { errorCode, errorField, refusedBy, keyId, modelAsked, outcome, requestId, status } = call;
   const inLog = `look for ${oneLine(requestId)} in the log of the gateway, which has`;
   const answerInLog = isUnasked(call) ? [] : [`For the words of the upstream, ${inLog} its answer.`];
-  const ofKey = (verb: "keys resume" | "keys update", rest: string): NextStep => ({
-    sentence: `polygate ${verb} ${argument(keyId ?? "KEY")} ${rest}`,
+  const ofKey = (verb: "keys resume" | "keys update", options: string, effect: string): NextStep => ({
+    sentence: `${commandOf(verb, [keyId ?? "KEY"], options)} ${effect}`,
     verb,
     ...given({ key: keyId }),
   });
@@ -689,12 +700,12 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
       if (now.key && (models?.includes(modelAsked ?? "") ?? true))
         return inWords("The key may use the model now: the caller may try again.");
       const allowed = models ? `. Now it may use ${modelsInWords(models, MOST_MODELS)}.` : ".";
-      return [ofKey("keys update", `--models MODELS replaces the models that the key may use${allowed}`)];
+      return [ofKey("keys update", "--models MODELS", `replaces the models that the key may use${allowed}`)];
     }
     case "paused_api_key":
-      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys resume", "lets the key work again.")];
+      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys resume", "", "lets the key work again.")];
     case "expired_api_key":
-      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE makes the key valid again.")];
+      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE", "makes the key valid again.")];
     case "model_not_found":
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(
@@ -843,7 +854,8 @@ function topUpSteps(
     if (missing === 0) return [];
     const verb = id === undefined ? "keys grant" : "budgets top-up";
     const target = id === undefined ? given({ key: keyId }) : given({ budget: id || undefined });
-    const command = `polygate ${verb} ${argument(id === undefined ? (keyId ?? "KEY") : id || "BUDGET")} AMOUNT${code === undefined ? "" : ` --currency ${code.toLowerCase()}`}`;
+    const of = id === undefined ? (keyId ?? "KEY") : id || "BUDGET";
+    const command = commandOf(verb, [of, "AMOUNT"], code === undefined ? "" : `--currency ${code.toLowerCase()}`);
     const first =
       gap > 0
         ? `, and first fills the gap of ${amountOf(gap, code)} by which the budget's amount is below its use`

@@ -15,13 +15,13 @@ import {
 } from "../stores/calls.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import {
-  argument,
   callNow,
   inCurrency,
   linesOf,
   nextSteps,
   noteOfMixed,
   ofNoCharge,
+  optionOf,
   reasonsOf,
   usageCsv,
 } from "./call-admin.ts";
@@ -290,7 +290,7 @@ const WRITTEN_LATER = "Calls are written a second after their end, and deleted a
 async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
   const [key, ...others] = await idsLike(text, (page) => keys.list(page));
   if (key !== undefined && others.length === 0)
-    return `"polygate calls --key ${argument(key)}" lists the calls of the key ${oneLine(key)}.`;
+    return `"polygate calls ${optionOf("key", key)}" lists the calls of the key ${oneLine(key)}.`;
   if (/^[\da-f]{1,7}$/.test(text)) return "Give at least 8 digits of the id.";
   if (!/^(?:req_|[\da-f]{8,32}$)/.test(text))
     return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';

@@ -12,7 +12,7 @@ import { hasFurtherEntries } from "../stores/metadata.ts";
 import { UsageError } from "../stores/open/connection.ts";
 import type { LedgerDifference } from "../stores/sql/index.ts";
 import { keyMade, type KeyMade, unlimitedNote } from "./answers.ts";
-import { argument } from "./call-admin.ts";
+import { argument, commandOf } from "./call-admin.ts";
 import {
   assertAmount,
   assertMeant,
@@ -71,11 +71,11 @@ async function instead(
   const key = isConflict(error) ? await store.report(id) : undefined;
   if (!key?.unlimited || key.revoked) throw error;
   const { budget } = key;
-  const given = `"polygate keys update ${argument(id)} --granted AMOUNT" gives it one`;
+  const given = `"${commandOf("keys update", [id], "--granted AMOUNT")}" gives it one`;
   const next =
     budget === undefined
       ? `. ${given}.`
-      : `: it draws on the budget ${oneLine(budget)}. polygate budgets ${nextStep(argument(budget))} ${given}.`;
+      : `: it draws on the budget ${oneLine(budget)}. ${nextStep(budget)} ${given}.`;
   throw new CommandError(`The API key ${oneLine(id)} has no quota of its own${next}`, {}, { cause: error });
 }
 
@@ -166,7 +166,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       const { warn } = terminal;
       const quota = granted === undefined || granted === "none" ? null : unitsOf("--granted", granted, currency);
       const changes: KeyChanges = { ...changesOf(values), ...(granted !== undefined && { granted: quota }) };
-      assertAhead(changes.expiresAt, values.expires, ` "keys pause ${argument(id)}" stops a key at once.`);
+      assertAhead(changes.expiresAt, values.expires, ` "${commandOf("keys pause", [id])}" stops a key at once.`);
       if (Object.keys(changes).length === 0)
         throw new UsageError("update needs --name, --models, --expires, --metadata or --granted.");
       return async (keys, opened) => {
@@ -182,9 +182,9 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
         };
         const key = await change().catch((error: unknown) => {
           if (!isConflict(error) || quota === null || !before || before.unlimited || before.revoked) throw error;
-          const [verb, of] = ["polygate keys", `${argument(id)} AMOUNT`];
+          const [grant, lower] = ["keys grant", "keys lower"].map((verb) => commandOf(verb, [id, "AMOUNT"]));
           throw new CommandError(
-            `The API key ${oneLine(id)} has a quota already. "${verb} grant ${of}" adds to it, and "${verb} lower ${of}" takes from it.`,
+            `The API key ${oneLine(id)} has a quota already. "${grant}" adds to it, and "${lower}" takes from it.`,
             {},
             { cause: error },
           );
@@ -266,11 +266,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
-  grant: changingQuota("grant", "adds an amount to its quota", (budget) => `top-up ${budget} AMOUNT adds to that.`),
+  grant: changingQuota("grant", "adds an amount to its quota", (budget) => `${commandOf("budgets top-up", [budget, "AMOUNT"])} adds to that.`),
   lower: changingQuota(
     "lower",
     "takes an available amount back from its quota",
-    (budget) => `lower ${budget} AMOUNT takes from that.`,
+    (budget) => `${commandOf("budgets lower", [budget, "AMOUNT"])} takes from that.`,
   ),
   usage: {
     about: "what a key has used and has left",

@@ -3,7 +3,7 @@
 import { given } from "../model/json.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { UsageError } from "../stores/open/connection.ts";
-import { argument } from "./call-admin.ts";
+import { optionOf } from "./call-admin.ts";
 import { type FittedTable, type Spreadsheet, SPREADSHEETS } from "./columns.ts";
 import type { Terminal, Values, Words } from "./commands.ts";
 import { pagesOf } from "./pages.ts";
@@ -62,7 +62,7 @@ export function noteRest(
   if (lastId === undefined || count < limit) return;
   const more = limit < MOST_LISTED ? `, or --limit ${MOST_LISTED}` : "";
   warn?.(
-    `The first ${limit === 1 ? "one is" : `${limit} are`} shown. More may follow: add ${lastId.startsWith("-") ? "--after=" : "--after "}${argument(lastId)}${more}.`,
+    `The first ${limit === 1 ? "one is" : `${limit} are`} shown. More may follow: add ${optionOf("after", lastId)}${more}.`,
   );
 }
 

@@ -391,9 +391,11 @@ class FlexibleRateLimiter implements RateLimiter {
 function noTier(keyId: string, tier: string, known: readonly string[], tierOf: unknown): GatewayError {
   const names = known.map(quoted).join(", ") || "none";
   const meant = nearest(tier, known) ?? "NAME";
+  // A shell would run the signs of other ids.
+  const word = /^\w[\w.:@/-]*$/.test(keyId) ? keyId : "KEY";
   const remedy = tierOf
     ? "Correct tierOf, or add the tier to tiers."
-    : `Run polygate keys update ${keyId} --metadata tier=${meant}, or add the tier to tiers.`;
+    : `Run polygate keys update ${word} --metadata tier=${meant}, or add the tier to tiers.`;
   const cause = new Error(
     `The key ${keyId} names the rate tier ${quoted(tier)}, which the rate limiter does not have (known: ${names}). ${remedy}`,
   );

@@ -817,6 +817,43 @@ describe("polygate keys", () => {
     await expect(run('{"models":"small"}', "import")).rejects.toThrow("line 1: models must be of the type Array.");
   });
 
+  it("prints commands that run also for ids that begin with a dash", async () => {
+    const own = `sqlite:${join(folder, "dashes.db")}`;
+    const said: string[] = [];
+    /** Runs a command, as a shell without quotes reads it, and returns all that it says. */
+    const run = async (line: string): Promise<string> => {
+      said.length = 0;
+      const say = (text: string): void => void said.push(text);
+      const [group = "", ...words] = line.split(" ");
+      await runCommand([group, "--store", own, ...words], { ...terminal, print: say, warn: say }).catch(
+        (error: unknown) => said.push((error as Error).message),
+      );
+      return said.join("\n");
+    };
+    await run("keys migrate");
+    await run("budgets create --amount 50 -- -b");
+    for (const id of ["-one", "-two"]) await run(`keys create --id=${id} --budget=-b`);
+    await run("keys create --id=-full --granted 50");
+    for (const id of ["-open", "-free"]) await run(`keys create --id=${id}`);
+    for (const line of [
+      "keys grant -- -one 5",
+      "keys lower -- -two 5",
+      "keys grant -- -open 5",
+      "keys update --granted 5 -- -full",
+      "keys update --expires 2020-01-01 -- -full",
+      "budgets unassign -- -free",
+    ]) {
+      const hints = (await run(line)).matchAll(/polygate ((?:keys|budgets) .*?)(?:"| (?:adds|takes) )/g);
+      const commands = Array.from(hints, ([, command = ""]) => command);
+      expect([line, commands.length]).toEqual([line, expect.toBeOneOf([1, 2])]);
+      for (const command of commands)
+        expect([command, await run(command.replace("AMOUNT", "1").replace("BUDGET", "-b"))]).toEqual([
+          command,
+          expect.stringMatching(/^id: -/m),
+        ]);
+    }
+  });
+
   it("says what an import would do, and changes nothing", async () => {
     await fresh("dry");
     const env = { POLYGATE_STORE: `sqlite:${join(folder, "dry.db")}` };
@@ -1201,7 +1238,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     expect((await run("", "usage", "team")).join()).toMatch(/^expires: 2999-01-01T08:00:00\.000Z$/m);
     await expect(run("", "add-secret", "team", "--expires", "2020-01-01")).rejects.toThrow(over);
     await expect(run("", "update", "team", "--expires", "2020-01-01")).rejects.toThrow(
-      `${over} "keys pause team" stops a key at once.`,
+      `${over} "polygate keys pause team" stops a key at once.`,
     );
     expect((await run("", "usage", "team")).join()).toContain("expires: 2999-01-01");
   });

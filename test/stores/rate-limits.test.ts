@@ -361,6 +361,14 @@ describe("tiers and groups", () => {
     expect(await begin(limiter, keyOf("a", { tier: "gold" }))).toBeUndefined();
   });
 
+  it.each(["$(id)", "-a", "a b"])("names no command with the id %s, which a shell would read otherwise", async (id) => {
+    const limiter = flexibleRateLimiter({ tiers: { gold: {} } });
+    const error = await begin(limiter, keyOf(id, { tier: "golld" })).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      cause: { message: expect.stringContaining("Run polygate keys update KEY --metadata tier=gold,") },
+    });
+  });
+
   it.each<[names: readonly string[], known: string]>([
     [[], "none"],
     [["gold", "slow"], '"gold", "slow"'],
