@@ -2,6 +2,7 @@
 
 import { given } from "../model/json.ts";
 import { amountOf } from "../model/money.ts";
+import { visible, withEscapes } from "../model/visible.ts";
 import { oneLine } from "../options.ts";
 import { nextIteration } from "../ports/clock.ts";
 import { type BudgetPeriodReport, type BudgetReport, MOST_LEVELS } from "../stores/budgets.ts";
@@ -187,7 +188,7 @@ const nameColumn = (word: string): Column<{ readonly id: string; readonly name: 
   name: "name",
   word,
   cell: ({ name }) => name,
-  text: ({ id, name }) => (name === id ? "-" : oneLine(name)),
+  text: ({ id, name }) => (name === id ? "-" : visible(name)),
   isNews: ({ id, name }) => name !== id,
 });
 
@@ -241,7 +242,7 @@ const KEY_LIST: List<KeyShown> = {
       word: "Limited by",
       cell: ({ left, limitedBy }) => (left === null ? undefined : (limitedBy ?? "")),
       unnamed: OWN_QUOTA,
-      text: (key) => oneLine(limitingBudget(key)?.name ?? (key.left === null ? "-" : OWN_QUOTA)),
+      text: (key) => visible(limitingBudget(key)?.name ?? (key.left === null ? "-" : OWN_QUOTA)),
       // The own budget of a key is a column by itself.
       isNews: ({ left, limitedBy, budget }) => left !== null && budget !== undefined && limitedBy !== budget,
     },
@@ -484,7 +485,7 @@ const MOST_MODELS = 3;
 const endOf = (expiresAt: number): string => (expiresAt > 0 ? new Date(expiresAt * 1_000).toISOString() : "never");
 
 /** Writes the budget of a key by its name. */
-const budgetName = ({ budgets, budget }: KeyShown): string => oneLine(budgets?.[0]?.name ?? budget ?? "-");
+const budgetName = ({ budgets, budget }: KeyShown): string => visible(budgets?.[0]?.name ?? budget ?? "-");
 
 class Text {
   readonly #currency: string | undefined;
@@ -500,7 +501,7 @@ class Text {
       // A period begins and ends with a day of its time zone.
       const isDay = name === "startsAt" || name === "endsAt";
       if (isDay) return `${word}: ${dayIn(timeZone, value as number)}`;
-      return `${word}: ${name === "percentSpent" ? percentIn(answer as Bill) : oneLine(this.#word(name, value))}`;
+      return `${word}: ${name === "percentSpent" ? percentIn(answer as Bill) : withEscapes(this.#word(name, value))}`;
     });
   }
 
@@ -521,7 +522,7 @@ class Text {
       }),
       ...budgets.map(
         (each) =>
-          `budget ${oneLine(each.id)}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
+          `budget ${visible(each.id)}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
       ),
     ];
   }
@@ -543,7 +544,7 @@ class Text {
 
   #word(name: string, value: unknown): string {
     if (typeof value === "number" && AMOUNTS.has(name)) return this.#amount(value);
-    if (typeof value === "string") return value;
+    if (typeof value === "string") return visible(value);
     if (Array.isArray(value)) return value.join(",");
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (name === "limitedBy" && value === null) return OWN_QUOTA;

@@ -1,5 +1,6 @@
 /** Writes recorded calls as a list: a line for each, as a table for people and as CSV. */
 
+import { visible } from "../model/visible.ts";
 import { oneLine } from "../options.ts";
 import type { RecordedCall } from "../stores/calls.ts";
 import { CALL_WORDS, isMistaken, isOnlyWronglyNamed, mistakesOf, type RefusedBy, unitsWord } from "./call-admin.ts";
@@ -61,8 +62,8 @@ export function callsText(
   const table = (from: number, to: number, idOf: (requestId: string) => string) => {
     const rows = calls.map((call) => ({
       [AT]: timeIn(zone, call.at).slice(from, to),
-      KEY: oneLine(call.keyName || call.keyId || "-"),
-      MODEL: oneLine(call.modelAsked ?? "-"),
+      KEY: visible(call.keyName || call.keyId || "-"),
+      MODEL: visible(call.modelAsked ?? "-"),
       [SPENT]: spentText(spentOf(call)),
       OUTCOME: call.outcome,
       REASON: oneLine(shortReasonOf(call) || "-"),

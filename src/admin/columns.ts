@@ -1,6 +1,7 @@
 /** Tables for people, and CSV for programs and spreadsheets, of one list of columns; and long rows as JSON. */
 
 import { decimalsOf, digitsFor } from "../model/money.ts";
+import { visible } from "../model/visible.ts";
 import { oneLine } from "../options.ts";
 import { nextIteration } from "../ports/clock.ts";
 import { TwoGenerationMap } from "../stores/ledger.ts";
@@ -87,11 +88,16 @@ export function amountsIn(all: readonly Amount[]): (amount: Amount) => string {
 
 const amountAlone = (amount: Amount): string => amountsIn([amount])(amount);
 
-/** Writes a cell for people. @param written Writes an amount. */
-function textOf(cell: Cell, none = "-", written: (amount: Amount) => string = amountAlone): string {
+/** Writes a cell for people. @param written Writes an amount. @param clear Writes a text. */
+function textOf(
+  cell: Cell,
+  none = "-",
+  written: (amount: Amount) => string = amountAlone,
+  clear: (text: string) => string = oneLine,
+): string {
   if (cell === undefined || cell === "") return none;
   if (typeof cell === "boolean") return cell ? "yes" : "no";
-  if (typeof cell !== "object") return oneLine(String(cell));
+  if (typeof cell !== "object") return clear(String(cell));
   if ("units" in cell) return written(cell);
   return cell.isDay ? dayIn(cell.zone, cell.at) : timeIn(cell.zone ?? "UTC", cell.at);
 }
@@ -115,7 +121,7 @@ export function tableRowsOf<Row>(columns: readonly Column<Row>[], rows: readonly
       const written = amountsIn(cells.flatMap((cell) => (typeof cell === "object" && "units" in cell ? cell : [])));
       return {
         heading: headingOf(column),
-        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none?.(row), written),
+        textAt: (row: Row, at: number) => column.text?.(row) ?? textOf(cells[at], column.none?.(row), written, visible),
       };
     });
   return rows.map((row, at) => Object.fromEntries(shown.map(({ heading, textAt }) => [heading, textAt(row, at)])));

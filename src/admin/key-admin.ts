@@ -1,7 +1,8 @@
 /** Manages the api keys of a quota store: makes their secrets, and shows them once. */
 
 import { given } from "../model/json.ts";
-import { assertMethods, assertOptions, CLOCK, mapOf, oneLine, type Shapes } from "../options.ts";
+import { visible } from "../model/visible.ts";
+import { assertMethods, assertOptions, CLOCK, mapOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import {
@@ -241,7 +242,7 @@ export async function keysWith(
 export function modelsInWords(models: readonly string[] | null, most: number = Infinity): string {
   if (!models) return "every model";
   const more = models.length > most ? ` and ${models.length - most} more` : "";
-  return models.length === 0 ? "no model" : `${models.slice(0, most).map(oneLine).join(", ")}${more}`;
+  return models.length === 0 ? "no model" : `${models.slice(0, most).map(visible).join(", ")}${more}`;
 }
 
 const SECRET_BYTES = 32;

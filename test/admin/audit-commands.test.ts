@@ -246,6 +246,21 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     await own.remove();
   });
 
+  it("is beside lists that show such characters as it does", async () => {
+    const own = await store.open();
+    const run = running(own);
+    await run('keys create --id "t\u0435am" --name "a\u200bb" --models "gpt-\uff11"');
+    await run('budgets create "r\u0435d" --name "Bl\u043eck" --amount 5');
+    await run('keys create --id other --budget "r\u0435d"');
+    const printed = [await run("keys list"), await run("budgets list"), await run('keys usage "t\u0435am"')];
+    const texts = printed.map(({ stdout }) => stdout).join("");
+    for (const text of ["t\\u0435am", "a\\u200bb", "gpt-\\uff11", "r\\u0435d", "Bl\\u043eck"])
+      expect(texts).toContain(`"${text}"`);
+    expect(texts).not.toMatch(/[\u200b\u0435\u043e\uff11]/u);
+    expect((await run("keys list --csv")).stdout).toContain("t\u0435am,a\u200bb");
+    await own.remove();
+  });
+
   it("shows characters that people do not see, or take for others", async () => {
     const own = await store.open();
     const run = running(own);

@@ -569,11 +569,12 @@ describe("polygate keys", () => {
     const { run } = await fresh("hostile");
     const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
     const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
+    const text = "a\\t9 used\\nroot\\u001b[2J\\u009b1m\\u202e";
     await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
     const { lines } = await listedIn(250, "--store", `sqlite:${join(folder, "hostile.db")}`);
-    expect(rowsOf(lines.join("\n"))).toBe(`a\t${escaped}\t5\t0\t5\tactive\tnote=${escaped}`);
+    expect(rowsOf(lines.join("\n"))).toBe(`a\t"${text}"\t5\t0\t5\tactive\t"note=${text}"`);
     const [shown] = await run("", "usage", "a");
-    expect(shown).toContain(`name: ${escaped}\n`);
+    expect(shown).toContain(`name: "${text}"\n`);
     expect(shown).toContain(`metadata: note=${escaped}`);
     for (const args of [["list", "--json"], ["usage", "a", "--json"], ["export"]]) {
       const [printed = ""] = await run("", ...args);
