@@ -72,9 +72,9 @@ export function budgetTold<Report extends BudgetReport | BudgetPeriodReport>(rep
   return { ...report, spent, percentSpent: granted === 0 ? null : Math.floor((100 * spent) / granted) };
 }
 
-/** Writes the share of a bill for people. The whole percent of a small charge would look like none. */
-const percentIn = ({ spent, percentSpent }: Bill): string =>
-  percentSpent === 0 && spent > 0 ? "<1" : String(percentSpent ?? "-");
+/** Writes the share of a bill for people, with the sign behind its number. The whole percent of a small charge would look like none. */
+const percentIn = ({ spent, percentSpent }: Bill, sign: string = ""): string =>
+  percentSpent === null ? "-" : `${percentSpent === 0 && spent > 0 ? "<1" : percentSpent}${sign}`;
 
 /** Returns a key with what its budgets leave of it. */
 function keyTold(report: KeyReport, budgets: readonly BudgetShown[]): KeyShown {
@@ -299,7 +299,7 @@ const booksColumns = (currency: string | undefined): readonly Column<BudgetTold 
     word: "Spent %",
     heading: "Spent %",
     cell: ({ percentSpent }) => percentSpent ?? undefined,
-    text: (bill) => percentIn(bill).replace(/\d$/, "$& %"),
+    text: (bill) => percentIn(bill, " %"),
   },
   amountColumn({ name: "available", word: "Available" }, currency, ({ available }) => available),
   rareAmount({ name: "held", word: "Held" }, currency, ({ held }) => held),

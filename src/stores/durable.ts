@@ -252,7 +252,7 @@ export const newKeyId = (): string => `key-${crypto.randomUUID()}`;
 
 /** Checks a key to add, and gives it a random id unless it has one. */
 export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
-  assertKeyOptions(options);
+  assertKeyOptions("An API key", options);
   const { id = newKeyId(), name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   assertName(name);

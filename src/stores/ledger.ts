@@ -394,8 +394,8 @@ export const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
 };
 
 /** Throws a TypeError for a key with an unknown option, or with one of a wrong shape. */
-export const assertKeyOptions = (options: unknown): void =>
-  assertOptions<Partial<ApiKeyOptions>>("An API key", options, KEY_SHAPES);
+export const assertKeyOptions: Check = (path, options) =>
+  assertOptions<Partial<ApiKeyOptions>>(path, options, KEY_SHAPES);
 
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {

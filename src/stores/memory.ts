@@ -151,6 +151,7 @@ export function memoryQuotaStore(
     throw new TypeError(
       `memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]), not ${givenInstead(keys) ?? shown(keys)}.`,
     );
+  listOf(assertKeyOptions)("memoryQuotaStore: keys", keys);
   assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, {
     clock: CLOCK,
     maxRetained: "fromZero?",
@@ -170,9 +171,8 @@ function addEach<Entry>(list: string, entries: readonly Entry[], add: (entry: En
     try {
       add(entry);
     } catch (cause) {
-      if (!(cause instanceof RangeError || cause instanceof TypeError)) throw cause;
-      const Kind = cause instanceof RangeError ? RangeError : TypeError;
-      throw new Kind(`memoryQuotaStore: ${list}[${index}]: ${cause.message.replace(/^An API key: /, "")}`, { cause });
+      if (!(cause instanceof RangeError)) throw cause;
+      throw new RangeError(`memoryQuotaStore: ${list}[${index}]: ${cause.message}`, { cause });
     }
 }
 
@@ -373,7 +373,7 @@ class MemoryStore implements MemoryQuotaStore {
   }
 
   add(options: ApiKeyOptions): string {
-    assertKeyOptions(options);
+    assertKeyOptions("An API key", options);
     const { id = this.#nextId() } = options;
     const key = newKeyOf(id, options);
     if (key.hashes.length === 0) throw new RangeError("An API key needs a secret: apiKey is missing.");
