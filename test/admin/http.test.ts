@@ -1137,6 +1137,28 @@ describe("adminHandler", () => {
     await clock.advance(0);
   });
 
+  it.each([
+    ["GET", "/live"],
+    ["POST", "/live/any/stop"],
+    ["POST", "/keys/team/stop-calls"],
+    ["POST", "/keys"],
+    ["PATCH", "/keys/team"],
+  ])("fails at %s %s of a gateway whose functions are async by mistake, and tells the host", async (method, path) => {
+    const { gateway } = endless();
+    await stores.ports.quotas.add({ id: "team" });
+    const rejecting = () => Promise.reject(new Error("Out of order."));
+    const verbs = { liveCalls: rejecting, liveCallCount: rejecting, stopCall: rejecting, keyFault: rejecting };
+    const onFailure = vi.fn<(error: unknown) => void>();
+    // The cast is safe: the gateway is of a host without types.
+    const ask = asking({ gateway: { ...gateway, ...verbs } as never, onFailure });
+    expect((await ask(method, path)).status).toBe(500);
+    expect(onFailure).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({
+        message: expect.stringMatching(/^gateway\.\w+ must answer at once, not with a promise\.$/),
+      }),
+    );
+  });
+
   it("stops no call once its client was told that the time is over", async () => {
     const clock = manualClock(0);
     const { promise: asleep, resolve: wake } = Promise.withResolvers<void>();

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import { currencyCode, moneyOf, unitsInWords } from "../../model/money.ts";
-import { oneLine } from "../../options.ts";
+import { abandon, oneLine } from "../../options.ts";
 import type { GatewayHealth } from "../../pipeline/health.ts";
 import type { AuditLog } from "../../ports/audit-log.ts";
 import { type Clock, readSoon } from "../../ports/clock.ts";
@@ -220,6 +220,14 @@ export function deskOf(given: Desk["store"], parts: Omit<Desk, "store" | "keys">
   return { ...parts, store, keys: keyAdmin(store) };
 }
 
+/** The verbs of a gateway that answer at once. A promise of a host's own gateway counts as an answer nowhere, and may reject. */
+const AT_ONCE: ReadonlySet<unknown> = new Set<keyof AdminGateway>([
+  "liveCalls",
+  "liveCallCount",
+  "stopCall",
+  "keyFault",
+]);
+
 /** The desk of one request, which notes whether a change may have been made. */
 export interface WatchedRequest {
   readonly desk: Desk;
@@ -255,7 +263,6 @@ export function watched(desk: Desk, reader?: AbortSignal): WatchedRequest {
     };
     try {
       const result = verb();
-      // The answer of `stopCall` is there at once.
       if (typeof Object(result).then !== "function") return result;
       if (isChange) request.mayBeMade = true;
       return Promise.resolve(result).catch(failed);
@@ -269,7 +276,13 @@ export function watched(desk: Desk, reader?: AbortSignal): WatchedRequest {
       get(_object, name) {
         const verb: unknown = Reflect.get(target, name);
         if (typeof verb !== "function") return verb;
-        return (...args: readonly unknown[]) => begin(isChange(name), () => Reflect.apply(verb, target, args));
+        return (...args: readonly unknown[]) =>
+          begin(isChange(name), () => {
+            const result: unknown = Reflect.apply(verb, target, args);
+            if (!AT_ONCE.has(name) || typeof Object(result).then !== "function") return result;
+            abandon(result);
+            throw new TypeError(`gateway.${String(name)} must answer at once, not with a promise.`);
+          });
       },
     });
   const { store, gateway } = desk;
