@@ -47,8 +47,47 @@ function kindOf(code: number): "digit" | "capital" | "small" | undefined {
 
 const MASK = "sk-…";
 
-const replaced = (text: string, isSecret: (word: string) => boolean): string =>
-  text.replaceAll(SECRET, MASK).replaceAll(LONG_WORD, (word) => (isSecret(word) ? MASK : word));
+/** Matches a text in which a secret stands as it was made. */
+const ASCII = /^[\u0001-\u007f]*$/;
+const UNSEEN = /^\p{Default_Ignorable_Code_Point}$/u;
+/** Dashes that documents and chats put in place of a hyphen. */
+const HYPHEN = /^[\u2010-\u2013\u2212]$/u;
+/** Stands for a character of a secret. */
+const GONE = "\0";
+// oxlint-disable-next-line no-control-regex -- these stand for secrets
+const SECRETS = /\0+/g;
+
+const gone = (word: string): string => GONE.repeat(word.length);
+
+/**
+ * Returns a text without unseen characters, and with the plain forms of others, such as those of full width: a secret that was copied from a
+ * document or a chat may have such characters. With it, the place of each character in the text.
+ */
+function plainOf(text: string): readonly [plain: string, placeOf: (at: number) => number] {
+  if (ASCII.test(text)) return [text, (at) => at];
+  const places: number[] = [];
+  let plain = "";
+  let place = 0;
+  for (const char of text) {
+    const form = UNSEEN.test(char) || char === GONE ? "" : HYPHEN.test(char) ? "-" : char.normalize("NFKC");
+    plain += form;
+    for (let part = 0; part < form.length; part++) places.push(place);
+    place += char.length;
+  }
+  return [plain, (at) => places[at] ?? text.length];
+}
+
+function replaced(text: string, isSecret: (word: string) => boolean): string {
+  const [plain, placeOf] = plainOf(text);
+  const left = plain.replaceAll(SECRET, gone).replaceAll(LONG_WORD, (word) => (isSecret(word) ? gone(word) : word));
+  let shown = "";
+  let from = 0;
+  for (const { index, 0: secret } of left.matchAll(SECRETS)) {
+    shown += text.slice(from, placeOf(index)) + MASK;
+    from = placeOf(index + secret.length);
+  }
+  return shown + text.slice(from);
+}
 
 /** Returns a text without secrets. Keeps random words without the prefix. */
 export const withoutSecrets = (text: string): string =>

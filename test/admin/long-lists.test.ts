@@ -162,6 +162,29 @@ describe("a list of long rows", () => {
   });
 });
 
+it("the end of many calls of a key lets other work run meanwhile", async () => {
+  const live = Array.from({ length: 400 }, (_, at) => ({
+    requestId: `r${at}`,
+    key: { id: at % 4 ? "team" : "other" },
+  }));
+  const stopped: string[] = [];
+  const gateway = {
+    health: async () => ({ ready: true, upstreams: [] }),
+    liveCalls: () => live,
+    liveCallCount: () => 400,
+    stopCall: (id: string) => id !== "r1" && stopped.push(id) > 0,
+  };
+  // The cast is safe: the calls have the fields that the operation reads.
+  const options = { authorize: () => ({ name: "ann" }), gateway: gateway as never };
+  const headers = { "content-type": "application/json" };
+  const request = new Request("http://host/keys/team/stop-calls", { method: "POST", headers });
+  turns = 0;
+  const answer = await adminHandler(stores.ports.quotas, options).fetch(request);
+  expect(await answer.json()).toEqual({ key: "team", stopped: 299 });
+  expect([stopped.length, stopped[0]]).toEqual([299, "r2"]);
+  expect(turns).toBeGreaterThanOrEqual(10);
+});
+
 describe.each(["format=csv", "spreadsheet=excel"])("a CSV file of many rows, %s", (form) => {
   it("lets other work run while periods are written", async () => {
     await stores.ports.quotas.addBudget({ id: "team", amount: 5, period: "day" });

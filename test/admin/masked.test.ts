@@ -21,6 +21,20 @@ it.each([
   }
 });
 
+it.each([
+  ["unseen characters", `s\u200bk-${BARE.slice(0, 20)}\u00ad${BARE.slice(20)}`],
+  ["another hyphen", `sk\u2011${BARE}`],
+  ["characters of full width", `sk-${BARE.replaceAll(/\d/g, (digit) => String.fromCodePoint(0xff10 + Number(digit)))}`],
+  ["a character in two halves before it", `\u{1f511}sk-${BARE}`],
+])("a secret with %s is a secret", (_what, text) => {
+  const known = `\u{1f511} ä of "${text}", ﬁn`;
+  expect([hasSecret(text), mayBeSecret(known)]).toEqual([true, true]);
+  for (const mask of [masked, withoutSecrets]) {
+    expect(mask(known)).toMatch(/^\u{1f511} ä of "(?:\u{1f511})?sk-…", ﬁn$/u);
+    expect(mask("\u{1f511} ä\u200b ﬁn \0")).toBe("\u{1f511} ä\u200b ﬁn \0");
+  }
+});
+
 it.each([BARE, `${BARE}_`, `sk%2D${BARE}`, `${"a".repeat(200)}-${BARE}`])("%s may be a secret", (text) => {
   expect([hasSecret(text), mayBeSecret(text), withoutSecrets(text)]).toEqual([false, true, text]);
   expect(masked(`(${text}).`)).toMatch(/^\((?:sk%)?sk-…\)\.$/);

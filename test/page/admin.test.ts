@@ -16,6 +16,7 @@ import { adminPageBundle } from "../../playground/bundles.ts";
 import { adminHandler, type AdminUser } from "../../src/admin/http/index.ts";
 import { pageIn } from "../../src/admin/page/files.ts";
 import { createGateway, flexibleRateLimiter, type Gateway, GatewayError, type ModelBackend } from "../../src/index.ts";
+import { withEscapes } from "../../src/model/visible.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores } from "../../src/stores/open/index.ts";
 import { HOSTILE_TEXTS } from "../admin/hostile.ts";
@@ -3709,6 +3710,19 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       expect((await fetch(`${url}/${name}`)).status).toBe(404);
   });
 
+  it("shows characters that people take for others in the lists of keys and budgets", async () => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "r\u0435d", name: "Bl\u043eck", amount: 5 });
+    await quotas.add({ id: "t\u0435am", name: "a\u200bb", budget: "r\u0435d", models: ["gpt-\uff11"] });
+    const page = await open();
+    const text = await rowOf(page, String.raw`t\u0435am`).textContent();
+    for (const shown of [String.raw`a\u200bb`, String.raw`Bl\u043eck`, String.raw`r\u0435d`, String.raw`gpt-\uff11`])
+      expect(text).toContain(shown);
+    await page.getByRole("link", { name: "Budgets" }).click();
+    await rowOf(page, String.raw`r\u0435dBl\u043eck`).waitFor();
+    await page.close();
+  });
+
   it("shows hostile texts as texts in every part, and lets no request leave", async () => {
     const { quotas } = stores.ports;
     const texts = HOSTILE_TEXTS.filter((text) => text.length < 120 && isPlain(text));
@@ -3738,7 +3752,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     for (const [at, text] of texts.entries())
       expect(
         await page.locator("tbody tr", { has: page.getByText(`k${at}`, { exact: true }) }).textContent(),
-      ).toContain(text);
+      ).toContain(withEscapes(text));
     expect(await page.title()).toBe(`Keys · <Models> & "more"`);
     await page.close();
   });

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { given } from "../../model/json.ts";
 import type { AuditRecord } from "../../ports/audit-log.ts";
+import { nextIteration } from "../../ports/clock.ts";
 import type { LiveCall } from "../../ports/observer.ts";
 import { MOST_ROWS } from "../../stores/calls.ts";
 import { failingReason, failingRemedy } from "../call-admin.ts";
@@ -47,6 +48,9 @@ const LIVE = v.looseObject({
   images: v.exactOptional(v.looseObject({ count: UNITS })),
   beganAt: UNITS,
 });
+
+/** After so many calls that are stopped, other work gets a turn. */
+const STOPPED_A_TURN = 20;
 
 export const OPERATIONS: readonly Operation[] = [
   operation({
@@ -111,7 +115,12 @@ export const OPERATIONS: readonly Operation[] = [
     answer: v.object({ key: TEXT, stopped: UNITS }),
     async run({ gateway }, { id }) {
       const calls = gateway?.liveCalls?.().filter(({ key }) => key?.id === id) ?? [];
-      const stopped = calls.filter(({ requestId }) => gateway?.stopCall?.(requestId)).length;
+      let stopped = 0;
+      for (const [at, { requestId }] of calls.entries()) {
+        if (gateway?.stopCall?.(requestId)) stopped++;
+        // The gateway looks for each call among all that run, and those that were stopped leave meanwhile.
+        if (at % STOPPED_A_TURN === 0) await nextIteration();
+      }
       if (stopped === 0) throw refused(404, `No call of the key ${id} runs in this process.`);
       return { body: { key: id, stopped } };
     },

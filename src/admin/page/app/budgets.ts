@@ -1,7 +1,7 @@
 /** The view of budgets: lists them, makes new ones, and changes them. */
 
 import { computed, type Signal, signal } from "@preact/signals";
-import { visible } from "../../../model/visible.ts";
+import { withEscapes } from "../../../model/visible.ts";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import { type BudgetTold, listCsvParts, type ListName, type PeriodTold } from "../../answers.ts";
 import type { Spreadsheet } from "../../columns.ts";
@@ -76,8 +76,8 @@ export const nameOfBudget = (id: string): string => knownById.value.get(id)?.nam
 export function BudgetName({ id }: { id?: string | undefined }): View {
   if (id === undefined) return html`–`;
   const name = nameOfBudget(id);
-  return html`<span class="long name" title=${name}>${visible(name)}</span
-    >${name !== id && html`<span class="quiet long">${visible(id)}</span>`}`;
+  return html`<span class="long name" title=${name}>${withEscapes(name)}</span
+    >${name !== id && html`<span class="quiet long">${withEscapes(id)}</span>`}`;
 }
 
 /** Returns the id of the budget that a user has named by its id, or by the name of a single one. */
@@ -354,7 +354,7 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
     {
       name: "Budget",
       cell: (budget) =>
-        html`<span class="id">${visible(budget.id)}</span
+        html`<span class="id">${withEscapes(budget.id)}</span
           ><${Name} of=${budget.name} id=${budget.id} /> ${hasCalls && linksOf(budget.id, budget)}
           ${
             budget.period &&

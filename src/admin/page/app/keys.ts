@@ -1,7 +1,7 @@
 /** The view of keys: lists them, makes new ones, and changes them. */
 
 import { computed, type Signal, signal } from "@preact/signals";
-import { visible } from "../../../model/visible.ts";
+import { withEscapes } from "../../../model/visible.ts";
 import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { isZero, type KeyShown, stateInWords, stateOf } from "../../key-state.ts";
@@ -584,7 +584,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
     {
       name: "Key",
       cell: ({ id, name }) =>
-        html`<span class="id">${visible(id)}</span
+        html`<span class="id">${withEscapes(id)}</span
           ><${Name} of=${name} id=${id} />
           ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
     },
@@ -609,7 +609,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
       name: "Models",
       cell: ({ models }) =>
         html`<span class=${`models ${models ? "" : "every"}`}
-          >${models ? models.map(visible).join(", ") || "none" : "every model"}</span
+          >${models ? models.map((model) => withEscapes(model)).join(", ") || "none" : "every model"}</span
         >`,
     },
     {
@@ -617,7 +617,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
       isWide: true,
       cell: ({ metadata = {} }) =>
         Object.entries(metadata).map(
-          ([name, text]) => html`<span class="note">${name}=<wbr /><${Breakable} text=${visible(text)} /></span>`,
+          ([name, text]) => html`<span class="note">${name}=<wbr /><${Breakable} text=${withEscapes(text)} /></span>`,
         ),
     },
     {

@@ -2,7 +2,7 @@
 
 import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { visible } from "../../../model/visible.ts";
+import { withEscapes } from "../../../model/visible.ts";
 import type { LiveCall } from "../../../ports/observer.ts";
 import type { RecordedCall } from "../../../stores/calls.ts";
 import { plain } from "./amounts.ts";
@@ -101,12 +101,12 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
   {
     name: "Key",
     cell: ({ key }) =>
-      key ? html`<span class="long">${visible(key.id)}</span><${Name} of=${key.name} id=${key.id} />` : "–",
+      key ? html`<span class="long">${withEscapes(key.id)}</span><${Name} of=${key.name} id=${key.id} />` : "–",
   },
   {
     name: "Model",
     cell: ({ modelAsked, upstream }) =>
-      html`<span class="long">${visible(modelAsked ?? "–")}</span
+      html`<span class="long">${withEscapes(modelAsked ?? "–")}</span
         >${upstream !== undefined && html`<span class="quiet">${upstream}</span>`}`,
   },
   {
@@ -134,9 +134,9 @@ const endedColumnsOf = (rows: readonly RecordedCall[]): readonly Column<Recorded
   {
     name: "Key",
     cell: ({ keyId, keyName: name }) =>
-      html`<span class="long">${visible(keyId ?? "–")}</span><${Name} of=${name} id=${keyId} />`,
+      html`<span class="long">${withEscapes(keyId ?? "–")}</span><${Name} of=${name} id=${keyId} />`,
   },
-  { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${visible(modelAsked ?? "–")}</span>` },
+  { name: "Model", cell: ({ modelAsked }) => html`<span class="long">${withEscapes(modelAsked ?? "–")}</span>` },
   {
     // The route names a call without a model, such as a list of models.
     name: "Route",

@@ -4,7 +4,7 @@ import { type Signal, signal } from "@preact/signals";
 import { html as htm } from "htm/preact";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { visible } from "../../../model/visible.ts";
+import { withEscapes } from "../../../model/visible.ts";
 import type { Spreadsheet } from "../../columns.ts";
 import { type AmountChange, CONFIRM_BY_HEADER, doubtInWords, isLittle } from "../../much.ts";
 import { addressOf, type Choices, follow, here, isDay, loginAddress, type Scope, wordsOf } from "./address.ts";
@@ -159,7 +159,7 @@ export function spentBy<Row>(
 
 /** Shows a name, unless the id beside it says the same. A long name is cut after a few lines, and its title has all of it. */
 export const Name = ({ of: name, id }: { of?: string | undefined; id: string | undefined }): View =>
-  name && name !== id ? html`<span class="quiet name" title=${name}>${visible(name)}</span>` : null;
+  name && name !== id ? html`<span class="quiet name" title=${name}>${withEscapes(name)}</span>` : null;
 
 /** A table. On a narrow screen, each row is a card: its roles are written out, because browsers drop them with the layout of tables. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty, isDense, sums = [] }: TableProps<Row>): View {

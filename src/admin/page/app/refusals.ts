@@ -1,7 +1,7 @@
 /** The view of recorded calls, of refused ones first, with their reasons, and of any call by its request id. */
 
 import { type Signal, signal } from "@preact/signals";
-import { visible } from "../../../model/visible.ts";
+import { withEscapes } from "../../../model/visible.ts";
 import type { RecordedCall, UsageReport } from "../../../stores/calls.ts";
 import { callsCsv } from "../../call-list.ts";
 import type { Spreadsheet } from "../../columns.ts";
@@ -525,9 +525,9 @@ const columnsOf = (rows: readonly Calls[]): readonly Column<Calls>[] => {
     {
       name: "Key",
       cell: ([{ keyId: key, keyName: name, group }]) =>
-        html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("calls", { key })} onClick=${follow}>${visible(key)}</a>`}
+        html`${key === undefined ? "–" : html`<a class="long" href=${addressOf("calls", { key })} onClick=${follow}>${withEscapes(key)}</a>`}
           <${Name} of=${name} id=${key} />
-          ${group && html`<span class="quiet">${visible(group)}</span>`}`,
+          ${group && html`<span class="quiet">${withEscapes(group)}</span>`}`,
     },
     {
       name: "Model",

@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { mixedInWords } from "../../../model/money.ts";
-import { visible } from "../../../model/visible.ts";
+import { withEscapes } from "../../../model/visible.ts";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import type { UsageColumn, UsageReport, UsageRow, UsageSums } from "../../../stores/calls.ts";
 import {
@@ -245,7 +245,7 @@ function nameOf(row: UsageRow, column: UsageColumn): View {
   const id = row[column];
   const name = column === "key" ? row.keyName : column === "budget" ? row.budgetName : undefined;
   const more = !id && column === "model" ? withoutModel(row) : "";
-  const [words, part] = [id ? visible(id) : NOTHING[column], partOf(row, column)];
+  const [words, part] = [id ? withEscapes(id) : NOTHING[column], partOf(row, column)];
   return html`<span class=${id ? "id" : ""}
       >${part === undefined ? words : html`<a href=${part} onClick=${follow}>${words}</a>`}</span
     >${id ? html`<${Name} of=${name} id=${id} />` : more && html`<span class="quiet">${more}</span>`}`;
