@@ -705,7 +705,9 @@ function stepsOf(call: RecordedCall, currency: string | undefined, now: CallNow)
     case "paused_api_key":
       return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys resume", "", "lets the key work again.")];
     case "expired_api_key":
-      return worksNow(now) ? inWords(WORKS_NOW) : [ofKey("keys update", "--expires DATE", "makes the key valid again.")];
+      return worksNow(now)
+        ? inWords(WORKS_NOW)
+        : [ofKey("keys update", "--expires DATE", "makes the key valid again.")];
     case "model_not_found":
       if (isOnlyWronglyNamed(call)) return inWords(...answerInLog);
       return inWords(

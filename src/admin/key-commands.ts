@@ -73,9 +73,7 @@ async function instead(
   const { budget } = key;
   const given = `"${commandOf("keys update", [id], "--granted AMOUNT")}" gives it one`;
   const next =
-    budget === undefined
-      ? `. ${given}.`
-      : `: it draws on the budget ${oneLine(budget)}. ${nextStep(budget)} ${given}.`;
+    budget === undefined ? `. ${given}.` : `: it draws on the budget ${oneLine(budget)}. ${nextStep(budget)} ${given}.`;
   throw new CommandError(`The API key ${oneLine(id)} has no quota of its own${next}`, {}, { cause: error });
 }
 
@@ -266,7 +264,11 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
-  grant: changingQuota("grant", "adds an amount to its quota", (budget) => `${commandOf("budgets top-up", [budget, "AMOUNT"])} adds to that.`),
+  grant: changingQuota(
+    "grant",
+    "adds an amount to its quota",
+    (budget) => `${commandOf("budgets top-up", [budget, "AMOUNT"])} adds to that.`,
+  ),
   lower: changingQuota(
     "lower",
     "takes an available amount back from its quota",

@@ -48,7 +48,7 @@ function kindOf(code: number): "digit" | "capital" | "small" | undefined {
 const MASK = "sk-…";
 
 /** Matches a text in which a secret stands as it was made. */
-const ASCII = /^[\u0001-\u007f]*$/;
+const ASCII = /^\p{ASCII}*$/u;
 const UNSEEN = /^\p{Default_Ignorable_Code_Point}$/u;
 /** Dashes that documents and chats put in place of a hyphen. */
 const HYPHEN = /^[\u2010-\u2013\u2212]$/u;
@@ -64,7 +64,7 @@ const gone = (word: string): string => GONE.repeat(word.length);
  * document or a chat may have such characters. With it, the place of each character in the text.
  */
 function plainOf(text: string): readonly [plain: string, placeOf: (at: number) => number] {
-  if (ASCII.test(text)) return [text, (at) => at];
+  if (ASCII.test(text) && !text.includes(GONE)) return [text, (at) => at];
   const places: number[] = [];
   let plain = "";
   let place = 0;

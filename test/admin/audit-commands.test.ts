@@ -232,13 +232,13 @@ describe.each(overSql)("the log of changes by commands in $name", (store) => {
     const run = running(own);
     await run("keys create --id team --name Team --metadata plan=gold");
     await run("budgets create all --amount 5");
-    await run("keys create --id shared --budget all");
+    await run("keys create --id joint --budget all");
     const log = await logOf(run);
     for (const words of [
       "keys update team --name Team --models * --metadata plan=gold",
       "keys resume team",
       "budgets update all --name all --amount 5",
-      "budgets assign shared all",
+      "budgets assign joint all",
       "budgets unassign team",
     ])
       expect([words, (await run(words)).code]).toEqual([words, 0]);

@@ -1146,8 +1146,7 @@ describe("adminHandler", () => {
   ])("fails at %s %s of a gateway whose functions are async by mistake, and tells the host", async (method, path) => {
     const { gateway } = endless();
     await stores.ports.quotas.add({ id: "team" });
-    const rejecting = () => Promise.reject(new Error("Out of order."));
-    const verbs = { liveCalls: rejecting, liveCallCount: rejecting, stopCall: rejecting, keyFault: rejecting };
+    const verbs = { liveCalls: failing, liveCallCount: failing, stopCall: failing, keyFault: failing };
     const onFailure = vi.fn<(error: unknown) => void>();
     // The cast is safe: the gateway is of a host without types.
     const ask = asking({ gateway: { ...gateway, ...verbs } as never, onFailure });
@@ -2724,11 +2723,11 @@ describe("the log of changes", () => {
       ];
       if (where === "SQL") {
         await ask("POST", "/budgets", { id: "all", amount: 5 });
-        await ask("POST", "/keys", { id: "shared", budget: "all" });
+        await ask("POST", "/keys", { id: "joint", budget: "all" });
         edits.push(
           ["PATCH", "/budgets/all", { amount: 5 }],
           ["PATCH", "/budgets/all", { name: "all", amount: 5 }],
-          ["PUT", "/keys/shared/budget", { budget: "all" }],
+          ["PUT", "/keys/joint/budget", { budget: "all" }],
           ["PUT", "/keys/team/budget", { budget: null }],
         );
       }

@@ -80,22 +80,22 @@ it("a report of long rows lets other work run while it is written, and while its
   expect(turns - answeredAt).toBeGreaterThanOrEqual(3);
 });
 
+/** Returns the sizes of the pages of a list, and the ids of all of its rows. */
+const pagesIn = async (ask: (path: string) => Promise<Response>, path: string, name = "after") => {
+  const [bytes, ids]: [number[], string[]] = [[], []];
+  for (let next: string | null = ""; next !== null;) {
+    const answer = await ask(`${path}${next === "" ? "" : `&${name}=${encodeURIComponent(next)}`}`);
+    const text = await answer.text();
+    const page = JSON.parse(text) as { data: readonly { id?: string; requestId?: string }[]; next: string | null };
+    bytes.push(text.length);
+    ids.push(...page.data.map(({ id, requestId = "" }) => id ?? requestId));
+    ({ next } = page);
+  }
+  return { bytes, ids };
+};
+
 describe("a list of long rows", () => {
   const LONG = "x".repeat(60_000);
-
-  /** Returns the sizes of the pages of a list, and the ids of all of its rows. */
-  const pagesIn = async (ask: (path: string) => Promise<Response>, path: string, name = "after") => {
-    const [bytes, ids]: [number[], string[]] = [[], []];
-    for (let next: string | null = ""; next !== null;) {
-      const answer = await ask(`${path}${next === "" ? "" : `&${name}=${encodeURIComponent(next)}`}`);
-      const text = await answer.text();
-      const page = JSON.parse(text) as { data: readonly { id?: string; requestId?: string }[]; next: string | null };
-      bytes.push(text.length);
-      ids.push(...page.data.map(({ id, requestId = "" }) => id ?? requestId));
-      ({ next } = page);
-    }
-    return { bytes, ids };
-  };
 
   it.each(["", "&state=active"])("of keys ends its pages early, and reads few keys beyond them%s", async (filter) => {
     const { quotas } = stores.ports;

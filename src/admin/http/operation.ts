@@ -380,10 +380,15 @@ export async function paged<Row extends object>(
 /** Lists ids and names alone, of keys that may be long. */
 const namesIn =
   (list: ListNamed): ListNamed =>
-  async ({ after: first, limit }) => {
-    const read = async (after: string | undefined, most: number) =>
-      (await list({ ...given({ after }), limit: most })).map(({ id, name }) => ({ id, name }));
-    return (await readPage(read, idIn, limit, first)).rows;
+  async ({ after: first, limit: all }) => {
+    const { rows } = await readPage(
+      async (after: string | undefined, limit) =>
+        (await list({ ...given({ after }), limit })).map(({ id, name }) => ({ id, name })),
+      idIn,
+      all,
+      first,
+    );
+    return rows;
   };
 
 /** Refuses an id that is taken with 409. Looks for the id only after the store has refused it: somebody may take it at any time. */
