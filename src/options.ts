@@ -558,6 +558,9 @@ export function tellHost<Told>(listener: (told: Told) => unknown, told: Told): v
   void new Promise((resolve) => resolve(listener(told))).catch(() => {});
 }
 
+/** The weight of a line of JSON. */
+type Level = "info" | "warn" | "error";
+
 /** True once a server prints its lines as JSON. */
 let printsJson = false;
 
@@ -566,7 +569,7 @@ export function printAsJson(): void {
   printsJson = true;
 }
 
-const lineOf = (level: string, message: string, fields: object = {}): string =>
+const lineOf = (level: Level, message: string, fields: object = {}): string =>
   printsJson ? manyLines(JSON.stringify({ level, at: new Date().toISOString(), message, ...fields })) : message;
 
 /** Prints a line about the course of a server. */
@@ -577,7 +580,8 @@ export const printInfo = (message: string): void => console.log(lineOf("info", m
  *
  * @param fields The fields of the JSON that programs read, beside the message.
  */
-export const printError = (message: string, fields?: object): void => console.error(lineOf("error", message, fields));
+export const printError = (message: string, fields?: object, level: Level = "error"): void =>
+  console.error(lineOf(level, message, fields));
 
 /** The options of a `close`. */
 interface CloseOptions {

@@ -123,7 +123,7 @@ export type PrintFailure = (failure: Failure, text: string) => void;
 
 export const printFailure: PrintFailure = (failure, text) => {
   const { requestId, error, port, upstream } = failure;
-  printError(printable(failure, text), { requestId, code: error.code, port, upstream });
+  printError(printable(failure, text), { requestId, code: error.code, port, upstream }, upstream && "warn");
 };
 
 /**

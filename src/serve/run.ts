@@ -65,7 +65,7 @@ async function run(file: string, flags: ServerFlags): Promise<void> {
   });
   let server: Started;
   try {
-    server = await start({ ...config, ...(admin && { admin }) }, stores, place);
+    server = await start({ ...config, ...(admin && { admin }) }, stores, place, flags.json);
   } catch (error) {
     await stores.close();
     // A wrong option of the record, the gateway or the admin does not name the file that it stands in.
@@ -156,7 +156,12 @@ interface Started {
   readonly leave: () => void;
 }
 
-async function start(config: ServerOptions, stores: OpenedStores, place: Place): Promise<Started> {
+async function start(
+  config: ServerOptions,
+  stores: OpenedStores,
+  place: Place,
+  printsCalls: boolean = false,
+): Promise<Started> {
   const { prefix = "", admin, record = {} } = config;
   // Redis keeps no calls.
   const isSql = stores.ports.responseStore !== undefined;
@@ -170,6 +175,7 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
   const recorder = record !== false && isSql ? stores.recorder(record) : undefined;
   const onCall = (call: CallRecord): unknown => {
     recorder?.(call);
+    if (printsCalls && !own.onFailure) printFailedCall(call);
     return own.onCall?.(call);
   };
   // `createGateway` refuses this currency if the prices are in another one, or missing.
@@ -178,7 +184,10 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
     ...stores.ports,
     ...own,
     ...(metrics && { observer: metrics.observer }),
-    ...((recorder ?? currency) && { onCall: Object.assign(onCall, { currency }) }),
+    // A recorder of the host may have a currency of its own.
+    ...((recorder ?? currency ?? printsCalls) && {
+      onCall: Object.assign(onCall, own.onCall, currency && { currency }),
+    }),
   });
   if (metrics && !metrics.nameModels() && !hasMethod(own.backend, "models"))
     printError(
@@ -214,6 +223,12 @@ async function start(config: ServerOptions, stores: OpenedStores, place: Place):
 
 /** False for Java's client, which asks for an upgrade to HTTP/2 with each request, and takes an answer without one. */
 const wantsWebSocket = ({ headers }: IncomingMessage): boolean => /^websocket$/i.test(headers.upgrade ?? "");
+
+/** Says that no attempt has answered a call. The gateway has printed each failed attempt, which another may follow. */
+function printFailedCall({ requestId, outcome, errorCode: code, attempts }: CallRecord): void {
+  if (outcome !== "failed" || attempts.at(-1)?.errorCode === undefined) return;
+  printError(`polygate: ${requestId} failed (${code}): attempts: ${attempts.length}`, { requestId, code });
+}
 
 function printAdminFailure(error: unknown): void {
   const stack = error instanceof Error ? error.stack : undefined;
