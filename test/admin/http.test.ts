@@ -113,6 +113,18 @@ const little = (units: number, money: string): string =>
 const without = (limit: string): string =>
   `Without its ${limit}, the key counted is unlimited: nothing refuses its calls.`;
 
+/** A schema of the OpenAPI document, or a parameter, as far as a test reads it. */
+interface JsonSchema {
+  readonly type?: string;
+  readonly pattern?: string;
+  readonly description?: string;
+  readonly anyOf?: readonly JsonSchema[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly in?: string;
+  readonly name?: string;
+  readonly schema?: JsonSchema;
+}
+
 describe("adminHandler", () => {
   it("makes, lists, changes, rotates, grants, lowers, assigns and revokes keys", async () => {
     const ask = asking();
@@ -1319,6 +1331,26 @@ describe("adminHandler", () => {
     });
     const { body } = await asking()("GET", "/keys/one");
     expect(body).toMatchObject({ left: 10, budgets: [{ id: "team" }, { id: "top" }] });
+  });
+
+  it("says in its OpenAPI document what each number of a body, a key, a budget and a query counts", async () => {
+    const { body } = await asking({ calls: stores.calls })("GET", "/openapi.json");
+    const mute: string[] = [];
+    const look = (name: string, value: unknown): void => {
+      const { type, anyOf = [], pattern, description, properties = {}, ...rest } = Object(value) as JsonSchema;
+      const isNumber = type === "integer" || type === "number" || String(pattern).startsWith("^\\d");
+      if (isNumber && description === undefined && name !== "secrets") mute.push(name);
+      for (const one of anyOf) look(name, one);
+      for (const [field, schema] of Object.entries(properties)) look(field, schema);
+      if (rest.in === "query") look(String(rest.name), rest.schema);
+    };
+    const operations = Object.values(body["paths"] as object).flatMap((path) => Object.values(path as object));
+    for (const { operationId, parameters, requestBody, responses } of operations) {
+      for (const parameter of parameters) look("", parameter);
+      look("", requestBody?.content["application/json"].schema);
+      if (/^get(?:Key|Budget)$/.test(operationId)) look("", responses[200].content["application/json"].schema);
+    }
+    expect(mute).toEqual([]);
   });
 
   it("describes itself in OpenAPI, and the document holds for its answers", async () => {

@@ -18,6 +18,7 @@ import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
+import { adminRoutesPage } from "./admin-routes.ts";
 import { commandsPage } from "./commands.ts";
 import { entries, ROOT } from "./entries.ts";
 import { headersPage } from "./headers.ts";
@@ -358,6 +359,7 @@ export async function referencePages(
     ["error-messages.md", messagesPage()],
     ["command-line.md", await commandsPage()],
     ["headers.md", headersPage()],
+    ["admin-routes.md", adminRoutesPage()],
     ["sql-tables.md", sqlPage()],
     ["reference.md", indexOf(described)],
   ]);
@@ -525,6 +527,7 @@ function groupsOf(
 /** The pages that are no entries of the package. */
 const TABLES = `- [The command \`polygate\`](command-line.md): All commands, with their options and examples.
 - [Headers](headers.md): The headers of requests and answers.
+- [Routes of the admin](admin-routes.md): Each route, with the fields of its body, query and answer.
 - [Errors by format](errors-by-format.md): The status and the name of each error, and the classes of SDKs.
 - [Messages of errors](error-messages.md): The text of every error, and what to do.
 - [Conversions of fields](conversion-tables.md): Each field that another format cannot express.

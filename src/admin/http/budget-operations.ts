@@ -14,12 +14,12 @@ import { expects, tagOf } from "./edit.ts";
 import {
   assertAmount,
   assertSameCurrency,
+  COUNT,
   elsewhere,
   FILE,
   ID,
   idIn,
   NEW_ID,
-  OF_QUERY,
   type Operation,
   operation,
   PAGE,
@@ -28,6 +28,8 @@ import {
   SOME_UNITS,
   SIZE,
   TEXT,
+  TIME,
+  TIME_OF_QUERY,
   type Told,
   UNITS,
   unlessTaken,
@@ -62,8 +64,8 @@ const BUDGET = v.object({
   timeZone: v.exactOptional(TEXT),
   rollover: v.exactOptional(v.boolean()),
   parent: v.exactOptional(TEXT),
-  startsAt: v.exactOptional(UNITS),
-  endsAt: v.exactOptional(UNITS),
+  startsAt: v.exactOptional(TIME),
+  endsAt: v.exactOptional(TIME),
   granted: UNITS,
   used: UNITS,
   available: UNITS,
@@ -72,7 +74,7 @@ const BUDGET = v.object({
   overdraft: UNITS,
   estimated: UNITS,
   spent: UNITS,
-  percentSpent: v.nullable(UNITS),
+  percentSpent: v.nullable(v.pipe(COUNT, v.description("Percent of `granted`."))),
 });
 
 const { amount: _amount, ...PERIOD_BOOKS } = BUDGET.entries;
@@ -138,8 +140,8 @@ export const BUDGET_OPERATIONS: readonly Operation[] = [
       "Lists the current period of a budget and those that have ended, the latest first: a page as JSON, or all as CSV.",
     needs: "budgets",
     asCsv: true,
-    query: v.strictObject({ before: v.exactOptional(OF_QUERY), limit: v.exactOptional(SIZE), ...FILE }),
-    answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(UNITS) }),
+    query: v.strictObject({ before: v.exactOptional(TIME_OF_QUERY), limit: v.exactOptional(SIZE), ...FILE }),
+    answer: v.object({ data: v.array(BUDGET_PERIOD), next: v.nullable(TIME) }),
     async run(desk, { id, query, accept }) {
       const { store, clock } = desk;
       const { before, currency, spreadsheet } = query;

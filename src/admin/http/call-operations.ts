@@ -30,31 +30,35 @@ import { inTurns } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
 import {
   assertKnown,
+  COUNT,
   type Desk,
   FILE,
   hintOfCurrency,
-  OF_QUERY,
+  ofQuery,
   type Operation,
   operation,
   PAGE,
   paged,
   pageOf,
+  sizeOfQuery,
   TEXT,
+  TIME,
+  TIME_OF_QUERY,
   UNITS,
   wantsCsv,
 } from "./operation.ts";
 import { refused } from "./refusal.ts";
 
 const SUMS = {
-  calls: UNITS,
-  refused: UNITS,
-  failed: UNITS,
-  inputTokens: UNITS,
-  outputTokens: UNITS,
-  cacheReadTokens: UNITS,
-  cacheWriteTokens: UNITS,
-  reasoningTokens: UNITS,
-  images: UNITS,
+  calls: COUNT,
+  refused: COUNT,
+  failed: COUNT,
+  inputTokens: COUNT,
+  outputTokens: COUNT,
+  cacheReadTokens: COUNT,
+  cacheWriteTokens: COUNT,
+  reasoningTokens: COUNT,
+  images: COUNT,
   units: UNITS,
   money: v.exactOptional(TEXT),
   estimated: UNITS,
@@ -63,6 +67,7 @@ const SUMS = {
 /** Reads a list of words: `key,day`, or several parameters. */
 const WORDS = v.pipe(
   v.union([v.string(), v.array(v.string())]),
+  v.description("Words with commas between them, or several."),
   v.transform((written) => [written].flat().flatMap((words) => words.split(","))),
 );
 
@@ -79,11 +84,13 @@ const SCOPE = {
 /** The columns of a report. Errors name the columns for other words, such as `team`. */
 const BY = v.pipe(WORDS, v.array({ ...v.picklist(USAGE_COLUMNS), meant: columnsMeant }));
 
+const DAY = v.pipe(TEXT, v.description("A day, such as `2026-11-01`."));
+
 const USAGE_QUERY = v.strictObject({
   by: v.exactOptional(BY),
-  month: v.exactOptional(TEXT),
-  since: v.exactOptional(TEXT),
-  until: v.exactOptional(TEXT),
+  month: v.exactOptional(v.pipe(TEXT, v.description("Such as `2026-11`, or `this` or `last`."))),
+  since: v.exactOptional(DAY),
+  until: v.exactOptional(DAY),
   ...SCOPE,
   charged: v.exactOptional(
     v.pipe(
@@ -91,8 +98,8 @@ const USAGE_QUERY = v.strictObject({
       v.transform((written) => written === "true"),
     ),
   ),
-  limit: v.exactOptional(v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_ROWS))),
-  offset: v.exactOptional(OF_QUERY),
+  limit: v.exactOptional(sizeOfQuery(MOST_ROWS)),
+  offset: v.exactOptional(ofQuery("The rows before those of the answer.")),
   ...FILE,
 });
 
@@ -106,7 +113,7 @@ function daysIn(
   return daysMeant("month", month, now);
 }
 
-const COUNT = v.pipe(v.number(), v.minValue(0));
+const DURATION = v.pipe(v.number(), v.minValue(0), v.description("Milliseconds."));
 
 const CALL = v.looseObject({
   requestId: TEXT,
@@ -120,7 +127,7 @@ const CALL = v.looseObject({
       units: v.exactOptional(UNITS),
     }),
   ),
-  at: UNITS,
+  at: TIME,
   day: TEXT,
   keyId: v.exactOptional(TEXT),
   keyName: v.exactOptional(TEXT),
@@ -135,15 +142,15 @@ const CALL = v.looseObject({
   upstream: v.exactOptional(TEXT),
   attempts: v.array(v.looseObject({ upstream: TEXT, model: TEXT })),
   outcome: v.picklist(CALL_OUTCOMES),
-  status: UNITS,
+  status: COUNT,
   errorCode: v.exactOptional(TEXT),
   errorField: v.exactOptional(TEXT),
   errorMessage: v.exactOptional(TEXT),
-  affordedOutputTokens: v.exactOptional(UNITS),
+  affordedOutputTokens: v.exactOptional(COUNT),
   refusedBy: v.exactOptional(v.looseObject({ kind: TEXT })),
   currency: v.exactOptional(TEXT),
-  firstEventMs: v.exactOptional(COUNT),
-  endMs: COUNT,
+  firstEventMs: v.exactOptional(DURATION),
+  endMs: DURATION,
   units: UNITS,
   money: v.exactOptional(TEXT),
 });
@@ -164,11 +171,11 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       since: v.exactOptional(TEXT),
       until: v.exactOptional(TEXT),
       timeZone: v.exactOptional(TEXT),
-      asOf: v.exactOptional(UNITS),
+      asOf: v.exactOptional(TIME),
       recorded: v.exactOptional(v.object({ since: TEXT, until: TEXT })),
       currency: v.exactOptional(TEXT),
       otherCurrencies: v.exactOptional(v.array(TEXT)),
-      next: v.nullable(UNITS),
+      next: v.nullable(COUNT),
     }),
     async run(desk, { query, accept }) {
       const { format: _format, currency, spreadsheet, month: _, ...rest } = query;
@@ -201,10 +208,10 @@ export const CALL_OPERATIONS: readonly Operation[] = [
       ...SCOPE,
       outcome: v.exactOptional(v.pipe(WORDS, v.array(v.picklist(CALL_OUTCOMES)))),
       errorCode: v.exactOptional(TEXT),
-      sinceDay: v.exactOptional(TEXT),
-      untilDay: v.exactOptional(TEXT),
-      since: v.exactOptional(OF_QUERY),
-      until: v.exactOptional(OF_QUERY),
+      sinceDay: v.exactOptional(DAY),
+      untilDay: v.exactOptional(DAY),
+      since: v.exactOptional(TIME_OF_QUERY),
+      until: v.exactOptional(TIME_OF_QUERY),
     }),
     answer: v.object({ ...pageOf(CALL).entries, errorCodes: v.exactOptional(v.array(TEXT)) }),
     async run(desk, { query }) {

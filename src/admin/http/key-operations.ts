@@ -19,6 +19,7 @@ import {
   assertKnown,
   assertMeant,
   type Asked,
+  COUNT,
   type Desk,
   elsewhere,
   ID,
@@ -29,12 +30,13 @@ import {
   pageOf,
   SOME_UNITS,
   TEXT,
+  TIME,
   UNITS,
   unlessTaken,
 } from "./operation.ts";
 import { refused } from "./refusal.ts";
 
-const SECONDS = v.pipe(v.number(), v.safeInteger());
+const SECONDS = v.pipe(v.number(), v.safeInteger(), v.description("Unix time in seconds; 0 for never."));
 
 const NEW_KEY = v.strictObject({
   id: v.exactOptional(NEW_ID),
@@ -76,7 +78,7 @@ const KEY = v.object({
   held: UNITS,
   overdraft: UNITS,
   estimated: UNITS,
-  secrets: UNITS,
+  secrets: COUNT,
   revoked: v.boolean(),
   spoilt: v.exactOptional(v.array(TEXT)),
   spent: UNITS,
@@ -101,6 +103,7 @@ const MADE = v.object({ ...ISSUED.entries, unlimited, models, expiresAt, budget,
 /** Reads a filter by metadata: `team=a`, or several of them. */
 const METADATA = v.pipe(
   v.union([v.string(), v.array(v.string())]),
+  v.description("Such as `team=a`; several may be given."),
   v.transform((written) => [written].flat()),
   v.check((entries) => entries.every((entry) => entry.includes("=")), "must be written as name=text"),
   v.transform((entries) => Object.fromEntries(entries.map(entryOf))),
@@ -237,8 +240,8 @@ export const KEY_OPERATIONS: readonly Operation[] = [
     path: "/keys/:id/rotate",
     about: "Gives a key a new secret. The older ones end after `overlapMs` milliseconds: a day by default.",
     action: "keys.rotate",
-    body: v.strictObject({ overlapMs: v.exactOptional(UNITS) }),
-    answer: v.object({ ...ISSUED.entries, olderEndAt: UNITS }),
+    body: v.strictObject({ overlapMs: v.exactOptional(v.pipe(COUNT, v.description("Milliseconds. Default: a day."))) }),
+    answer: v.object({ ...ISSUED.entries, olderEndAt: TIME }),
     run: async ({ keys }, { id, body }) => ({ body: await keys.rotate(id, body) }),
   }),
   operation({

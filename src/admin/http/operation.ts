@@ -145,10 +145,19 @@ export const operation = <
   },
 ): Operation => it;
 
+const UNIX_MS = "Unix time in milliseconds.";
+
 export const TEXT: v.StringSchema<undefined> = v.string();
-export const UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+export const COUNT: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+export const UNITS: v.GenericSchema<number> = v.pipe(COUNT, v.description("Units."));
+export const TIME: v.GenericSchema<number> = v.pipe(COUNT, v.description(UNIX_MS));
 /** Units that are added or taken. With 0, nothing would change. */
-export const SOME_UNITS: v.GenericSchema<number> = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
+export const SOME_UNITS: v.GenericSchema<number> = v.pipe(
+  v.number(),
+  v.safeInteger(),
+  v.minValue(1),
+  v.description("Units."),
+);
 export const ID: v.GenericSchema<string> = v.pipe(v.string(), v.minLength(1));
 /** Every part of an address that is `.` or `..` goes away, also percent-encoded: nobody could change or stop a key of this id. */
 export const NEW_ID: v.GenericSchema<string> = v.pipe(
@@ -163,8 +172,16 @@ export function elsewhere(hints: Readonly<Record<string, string>>) {
   return ({ message, path }: v.StrictObjectIssue): string => byName.get(String(path?.at(-1)?.key)) ?? message;
 }
 
-export const OF_QUERY: v.GenericSchema<string, number> = v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number));
-export const SIZE: v.GenericSchema<string, number> = v.pipe(OF_QUERY, v.minValue(1), v.maxValue(MOST_LISTED));
+/** An integer in a query, which is text. */
+export const ofQuery = (description: string): v.GenericSchema<string, number> =>
+  v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.description(description), v.transform(Number));
+
+/** The number of entries in an answer, from 1. */
+export const sizeOfQuery = (most: number): v.GenericSchema<string, number> =>
+  v.pipe(ofQuery(`From 1 to ${most.toLocaleString("en")}.`), v.minValue(1), v.maxValue(most));
+
+export const TIME_OF_QUERY: v.GenericSchema<string, number> = ofQuery(UNIX_MS);
+export const SIZE: v.GenericSchema<string, number> = sizeOfQuery(MOST_LISTED);
 export const LIMIT: v.OptionalSchema<typeof SIZE, "100"> = v.optional(SIZE, "100");
 export const PAGE: { readonly after: v.ExactOptionalSchema<typeof TEXT, undefined>; readonly limit: typeof LIMIT } = {
   after: v.exactOptional(TEXT),

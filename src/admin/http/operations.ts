@@ -16,12 +16,12 @@ import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
 import {
   assertSameCurrency,
+  COUNT,
   currencyOf,
   FILE,
   ID,
   idIn,
   LIMIT,
-  OF_QUERY,
   type Operation,
   operation,
   paged,
@@ -29,7 +29,8 @@ import {
   partsOf,
   SIZE,
   TEXT,
-  UNITS,
+  TIME,
+  TIME_OF_QUERY,
   wantsCsv,
 } from "./operation.ts";
 import { refused } from "./refusal.ts";
@@ -44,9 +45,9 @@ const LIVE = v.looseObject({
   stream: v.boolean(),
   webSocket: v.boolean(),
   upstream: v.exactOptional(TEXT),
-  usage: v.exactOptional(v.looseObject({ inputTokens: UNITS, outputTokens: UNITS })),
-  images: v.exactOptional(v.looseObject({ count: UNITS })),
-  beganAt: UNITS,
+  usage: v.exactOptional(v.looseObject({ inputTokens: COUNT, outputTokens: COUNT })),
+  images: v.exactOptional(v.looseObject({ count: COUNT })),
+  beganAt: TIME,
 });
 
 /** After so many calls that are stopped, other work gets a turn. */
@@ -82,7 +83,7 @@ export const OPERATIONS: readonly Operation[] = [
     about: "Lists the calls that run in this process, the oldest first, with the time of the answer.",
     needs: "live",
     query: v.strictObject({ limit: LIMIT }),
-    answer: v.object({ at: UNITS, total: UNITS, data: v.array(LIVE) }),
+    answer: v.object({ at: TIME, total: COUNT, data: v.array(LIVE) }),
     async run({ gateway, clock }, { query }) {
       const { limit } = query;
       const data: LiveCall[] = [];
@@ -112,7 +113,7 @@ export const OPERATIONS: readonly Operation[] = [
     about: "Stops all calls of a key that run in this process. They are charged for what they have used.",
     action: "live.stop-key",
     needs: "live",
-    answer: v.object({ key: TEXT, stopped: UNITS }),
+    answer: v.object({ key: TEXT, stopped: COUNT }),
     async run({ gateway }, { id }) {
       const calls = gateway?.liveCalls?.().filter(({ key }) => key?.id === id) ?? [];
       let stopped = 0;
@@ -148,8 +149,7 @@ export const OPERATIONS: readonly Operation[] = [
     operationId: "listChanges",
     method: "GET",
     path: "/audit",
-    about:
-      "Lists the changes, the newest first: a page as JSON, or all as CSV. `user` and `target` match as a whole; `since` and `until` are in milliseconds.",
+    about: "Lists the changes, the newest first: a page as JSON, or all as CSV. `user` and `target` match as a whole.",
     asCsv: true,
     query: v.strictObject({
       before: v.exactOptional(ID),
@@ -157,11 +157,11 @@ export const OPERATIONS: readonly Operation[] = [
       user: v.exactOptional(ID),
       action: v.exactOptional(v.picklist(ACTIONS)),
       target: v.exactOptional(ID),
-      since: v.exactOptional(OF_QUERY),
-      until: v.exactOptional(OF_QUERY),
+      since: v.exactOptional(TIME_OF_QUERY),
+      until: v.exactOptional(TIME_OF_QUERY),
       ...FILE,
     }),
-    answer: pageOf(v.looseObject({ id: TEXT, at: UNITS, user: TEXT, action: TEXT })),
+    answer: pageOf(v.looseObject({ id: TEXT, at: TIME, user: TEXT, action: TEXT })),
     async run(desk, { query, accept }) {
       const { format: _, currency, spreadsheet, ...page } = query;
       await assertSameCurrency(desk, currency);
