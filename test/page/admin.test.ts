@@ -176,6 +176,15 @@ async function press(page: Page, name: string): Promise<void> {
   await button.click();
 }
 
+/** Returns the id of the call behind an answer. */
+const idOf = ({ headers }: Response): string => headers.get("request-id") ?? "";
+
+/** Shows the filters, which a phone has behind a button. */
+async function unfold(page: Page): Promise<void> {
+  const button = page.getByRole("button", { name: "Filters and CSV" });
+  if (await button.isVisible()) await button.click();
+}
+
 /** Waits until a quota or a budget of this amount is shown. */
 const untilGranted = (page: Page, amount: string): Promise<void> =>
   page.locator('[data-column^="Granted"]').getByText(amount, { exact: true }).waitFor();
@@ -414,6 +423,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       const focused = (): Promise<string | null | undefined> =>
         page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
       expect(await shown()).toEqual([]);
+      await unfold(page);
       await page.getByRole("link", { name: "CSV" }).focus();
       await page.keyboard.press("Tab");
       expect(await focused()).toBe("Jan 30, 2020: $0.00 for 0 calls");
@@ -1255,7 +1265,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await call("ann", "small");
     const usage = await stores.calls?.usage({ by: ["group"] });
     for (const [units, roughly, exactly] of [
-      [32_584_693, "$32.58", "$32.584693"],
+      [32_584_693, "$32.59", "$32.584693"],
       [500_000, "$0.50", "$0.50"],
       [999_996, "$1.00", "$0.999996"],
       [49_383, "$0.0494", "$0.049383"],
@@ -1815,7 +1825,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     );
     // What Spend says, too: the overdrawn part is in the sum, and what running calls hold is not.
     expect(await rowOf(page, "beyond").first().textContent()).toMatch(
-      /0\.00016\s*running calls hold 0\.00004\s*0\.0001 overdrawn\s*161% of granted\s*0\.00\s*nothing left/,
+      /0\.00017\s*running calls hold 0\.00004\s*0\.00011 overdrawn\s*161% of granted\s*0\.00\s*nothing left/,
     );
     // The bar of an overdrawn budget is as long as that of any other.
     const widths = await page.locator("meter").evaluateAll((bars) => bars.map(({ clientWidth }) => clientWidth));
@@ -1849,7 +1859,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const leftOf = async (id: string) => rowOf(page, id).first().locator('[data-column^="Left"]').innerText();
     await expect.poll(() => leftOf("wild")).toMatch(/^0\.00\s*nothing left in beyond$/);
     expect(await leftOf("below")).toMatch(/^0\.00\s*nothing left in beyond$/);
-    expect(await leftOf("rich")).toMatch(/^5\.00\s*in team$/);
+    expect(await leftOf("rich")).toMatch(/^4\.99\s*in team$/);
     expect(await leftOf("both")).toMatch(/^0\.000002\s*in its own quota$/);
     expect(await leftOf("free")).toBe("unlimited");
     expect(await leftOf("gone")).toBe("–");
@@ -1962,6 +1972,125 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = undefined;
     await page.getByRole("link", { name: "CSV" }).click();
     await page.getByText("You are not logged in.").waitFor();
+    await page.close();
+  });
+
+  it.each<[string, BrowserContextOptions]>([
+    ["on a laptop in the light", { colorScheme: "light" }],
+    ["on a phone in the dark", { colorScheme: "dark", viewport: { width: 390, height: 844 } }],
+  ])("shows a key at an address of its own, %s", async (_look, options) => {
+    const { quotas } = stores.ports;
+    await quotas.addBudget({ id: "team-a", name: "Team A", amount: 50_000_000, period: "month" });
+    await quotas.add({
+      id: "a/b",
+      name: "Anna",
+      apiKey: "sk-a/b",
+      granted: 10_000_000,
+      budget: "team-a",
+      metadata: { tier: "gold" },
+    });
+    await quotas.add({ id: "other", apiKey: "sk-other" });
+    await call("a/b", "small");
+    const failed = await call("a/b", "small", "usd", {
+      chat() {
+        throw new GatewayError("backend_refused", "The credential is wrong.");
+      },
+    });
+    const backend = {
+      async *chat() {
+        yield "Rain.";
+        await new Promise(() => {});
+      },
+    };
+    live = createGateway({ backend, ...stores.ports });
+    const running = await live.fetch(asked("a/b", "large", true));
+    const unseen = await live.fetch(asked("other", "large", true));
+    const page = await open("", { locale: "en-US", ...options });
+    await page.getByRole("link", { name: "a/b", exact: true }).click();
+    const heading = page.getByRole("heading", { level: 2, name: "Key a/b" });
+    await rowOf(page, idOf(running)).waitFor();
+    expect([new URL(page.url()).search, await page.title()]).toEqual([
+      "?part=key&id=a%2Fb",
+      'Key a/b · <Models> & "more"',
+    ]);
+    expect(await heading.evaluate((one) => one === document.activeElement)).toBe(true);
+    expect(await page.locator(".facts").textContent()).toMatch(
+      /active.*Left \(USD\)9\.99.*in its own quota.*Secrets1.*every model.*tier=gold/s,
+    );
+    expect(await rowOf(page, "Its own quota").textContent()).toMatch(/10\.00.*9\.99/s);
+    expect(await rowOf(page, "Team A").textContent()).toMatch(/50\.00.*49\.99/s);
+    expect(await page.locator(".sum").textContent()).toMatch(/^\$0\.0000\d+ for 2 calls, 1 of them failed/);
+    await rowOf(page, failed).getByText("backend_refused").waitFor();
+    expect(await rowOf(page, idOf(unseen)).count()).toBe(0);
+    expect([await barriers(page), await isWiderThanScreen(page)]).toEqual([[], false]);
+    // The address is a bookmark, and the button of the browser leads back to the list.
+    await page.goBack();
+    await page.getByRole("heading", { level: 2, name: "Keys" }).waitFor();
+    await page.goForward();
+    await page.reload();
+    await press(page, "Add quota a/b");
+    await page.getByLabel("Amount in USD").fill("5");
+    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await rowOf(page, "Its own quota").getByText("15.00").waitFor();
+    await page.getByRole("button", { name: "Top up team-a" }).click();
+    await page.getByLabel("Amount in USD").fill("7");
+    await page.getByRole("button", { name: "Top up", exact: true }).click();
+    await rowOf(page, "Team A").getByText("57.00").waitFor();
+    await page.getByRole("button", { name: "New secret a/b" }).click();
+    await page.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await page.locator(".facts").getByText("Secrets2").waitFor();
+    await page.getByRole("button", { name: "Stop all its calls" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Stop all" }).click();
+    await page.getByText("No call of the key runs.").waitFor();
+    expect(await running.text()).toContain("An operator has stopped the call.");
+    await press(page, "Revoke a/b");
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.locator(".facts").getByText("revoked").waitFor();
+    expect(await page.getByRole("button", { name: "Edit a/b" }).count()).toBe(0);
+    await page.goto(`${url}?part=key&id=nobody`);
+    await page.getByText("There is no API key of the id nobody").waitFor();
+    await page.close();
+    await live.close({ deadlineMs: 0 });
+  });
+
+  it("shows a key without its calls on a host that has no records of them, and for a user who may only look", async () => {
+    user = { name: "eve", readOnly: true };
+    await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna" });
+    const page = await browser.newPage({ locale: "en-US" });
+    const parts = { budgets: false, calls: false, health: true, live: false };
+    await page.route(/\/admin\/me$/, (route) => route.fulfill({ json: { ...user, ...parts } }));
+    await open("?part=key&id=anna", {}, page);
+    await page.getByText("Nothing limits what its calls cost.").waitFor();
+    expect(await page.getByRole("heading", { level: 3 }).allTextContents()).toEqual(["Limits"]);
+    expect(await page.locator("main").getByRole("button").allTextContents()).toEqual(["Look again"]);
+    await page.close();
+  });
+
+  it("folds the filters behind a button on a phone, which says how many are chosen", async () => {
+    await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna" });
+    await call("anna", "small");
+    const page = await open("", { viewport: { width: 390, height: 844 } });
+    const button = page.getByRole("button", { name: "Filters and CSV" });
+    for (const part of ["Keys", "Budgets", "Spend", "Calls", "Changes"]) {
+      await page.getByRole("link", { name: part, exact: true }).click();
+      await page.getByRole("heading", { level: 2, name: part }).waitFor();
+      expect([part, await button.getAttribute("aria-expanded")]).toEqual([part, "false"]);
+      expect([part, await page.locator(".filters :is(input, select, button, a):visible").count()]).toEqual([part, 0]);
+      // The heading and the buttons take two lines at most.
+      expect([part, ((await page.locator(".tools").boundingBox())?.height ?? 999) < 90]).toEqual([part, true]);
+    }
+    await page.getByRole("link", { name: "Keys", exact: true }).click();
+    await button.focus();
+    await page.keyboard.press("Enter");
+    expect(await button.getAttribute("aria-expanded")).toBe("true");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("ann");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Filters and CSV (1 chosen)" }).waitFor();
+    expect([await barriers(page), await isWiderThanScreen(page)]).toEqual([[], false]);
+    await page.setViewportSize({ width: 1_280, height: 844 });
+    expect([await button.isVisible(), await page.getByLabel("Find").isVisible()]).toEqual([false, true]);
     await page.close();
   });
 
@@ -2979,6 +3108,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(await page.locator("tbody tr").count()).toBe(3);
     expect(await barriers(page)).toEqual([]);
     expect(await isWiderThanScreen(page)).toBe(false);
+    await unfold(page);
     await page.getByLabel("User").focus();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Tab");
@@ -3871,7 +4001,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const json = { "content-type": "application/json" };
     await fetch(`${url}/keys/rich`, { method: "PATCH", headers: json, body: '{"metadata":{"group":"red"}}' });
     const page = await open("?part=calls&outcome=failed", { viewport: { width, height: 844 } });
-    for (const part of ["failed", "Keys", "Budgets", "Live", "Calls", "Health", "Spend", "Changes"]) {
+    for (const part of ["failed", "Keys", id, "Budgets", "Live", "Calls", "Health", "Spend", "Changes"]) {
       if (part !== "failed") await page.getByRole("link", { name: part, exact: true }).click();
       await page.getByRole("heading", { level: 2, name: part === "failed" ? "Failed calls" : part }).waitFor();
       await page.getByText("Loading…").first().waitFor({ state: "detached" });
@@ -3908,7 +4038,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await stores.ports.quotas.add({ id: "poor", apiKey: "sk-poor", granted: 1, metadata: { group: "z".repeat(150) } });
     await call("poor", "m".repeat(200));
     const page = await open("", options);
-    for (const part of ["Keys", "Budgets", "Live", "Spend", "Calls", "Health", "Changes"]) {
+    for (const part of ["Keys", "poor", "Budgets", "Live", "Spend", "Calls", "Health", "Changes"]) {
       await page.getByRole("link", { name: part, exact: true }).click();
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
       await page.getByText("Loading…").first().waitFor({ state: "detached" });

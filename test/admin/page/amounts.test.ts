@@ -93,17 +93,39 @@ it.each<[string, number, string, string]>([
   expect([amountOf(units), amountInWords(units)]).toEqual([written, inWords]);
 });
 
+/** Small amounts, whose digits are counted from the first, and large ones. */
+const SOME_UNITS = fc.oneof(fc.nat(2_000_000), fc.nat(20_000), fc.nat(1_000_000_000_000));
+
 const microsOf = (written: string): number => Math.round(Number(written.replaceAll(/[$,]/g, "")) * 1_000_000);
 
 it("writes amounts exactly in sentences, and in lists at most half of their last digit off", async () => {
   const { amountBelow, amountOf, decimalsOf, isRounded } = await amountsIn("USD");
   fc.assert(
-    fc.property(fc.nat(1_000_000_000_000), (units) => {
+    fc.property(SOME_UNITS, (units) => {
       expect(microsOf(amountOf(units))).toBe(units);
       const shown = amountBelow(units);
       expect(shown.split(".")[1]?.length).toBe(decimalsOf(units));
       expect(Math.abs(microsOf(shown) - units)).toBeLessThanOrEqual(10 ** (6 - decimalsOf(units)) / 2);
       expect(isRounded(units, "USD")).toBe(microsOf(shown) !== units);
+    }),
+  );
+});
+
+it("never shows more than is left, or less than is spent", async () => {
+  const { amountBelow, decimalsOf, spentInWords } = await amountsIn("USD");
+  expect(amountBelow(9_999_600, "USD", "down")).toBe("9.99");
+  expect(amountBelow(9_960, "USD", "down")).toBe("0.0099");
+  expect([amountBelow(49_383, "USD", "up"), amountBelow(101, "USD", "up")]).toEqual(["0.0494", "0.00011"]);
+  expect([amountBelow(400, "USD", "up"), amountBelow(10_000_001, "USD", "up")]).toEqual(["0.0004", "10.01"]);
+  fc.assert(
+    fc.property(SOME_UNITS, (units) => {
+      const [left, spent] = [amountBelow(units, "USD", "down"), amountBelow(units, "USD", "up")];
+      expect(units - microsOf(left)).toBeGreaterThanOrEqual(0);
+      expect(microsOf(left) > 0).toBe(units > 0);
+      expect(units - microsOf(left)).toBeLessThan(10 ** (6 - decimalsOf(units, "USD", "down")));
+      expect(microsOf(spent) - units).toBeGreaterThanOrEqual(0);
+      expect(microsOf(spent) - units).toBeLessThan(10 ** (6 - decimalsOf(units, "USD", "up")));
+      expect(spentInWords(units)).toBe(`$${spent}`);
     }),
   );
 });

@@ -37,13 +37,24 @@ const MOST_DECIMALS = 6;
 
 const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
 
+/** The way in which an amount of a list is rounded: down for what is left, up for what is spent. Default: to the nearest. */
+export type Rounding = "down" | "up";
+
+/** Rounds an amount to whole steps. */
+function roundedTo(step: number, units: number, rounding?: Rounding): number {
+  const above = ((units % step) + step) % step;
+  const isDown = rounding === undefined ? above * 2 < step : rounding === "down" || above === 0;
+  return units - above + (isDown ? 0 : step);
+}
+
 /** Returns the decimals of an amount in a list: the usual ones of the currency; below one, as many as its first two digits need. */
-export function decimalsOf(units: number, currency: string = pageCurrency.value): number {
+export function decimalsOf(units: number, currency: string = pageCurrency.value, rounding?: Rounding): number {
   if (currency === "") return 0;
   const size = Math.abs(units);
   const coin =
     size < UNITS_OF_ONE ? 10 ** Math.max(0, String(size).length - 2) : UNITS_OF_ONE / 10 ** usualDigits(currency);
-  return digitsFor(Math.round(units / coin) * coin, currency);
+  // An amount just above one coin is not shown as two, nor one just below as nothing.
+  return Math.max(...[undefined, rounding].map((way) => digitsFor(roundedTo(coin, units, way), currency)));
 }
 
 /** True for an amount that a list shows rounded. */
@@ -55,8 +66,14 @@ export const amountOf = (units: number, currency: string = pageCurrency.value): 
   written(units, currency, currency === "" ? 0 : digitsFor(units, currency), { style: "currency", currency });
 
 /** Writes an amount below a heading that names the currency or the units, rounded. The exact amount must be at hand. */
-export const amountBelow = (units: number, currency: string = pageCurrency.value): string =>
-  written(units, currency, decimalsOf(units, currency), {});
+export const amountBelow = (units: number, currency: string = pageCurrency.value, rounding?: Rounding): string =>
+  roughly(units, currency, {}, rounding);
+
+function roughly(units: number, currency: string, style: Intl.NumberFormatOptions, rounding?: Rounding): string {
+  if (currency === "") return written(units, currency, 0, style);
+  const decimals = decimalsOf(units, currency, rounding);
+  return written(roundedTo(10 ** (MOST_DECIMALS - decimals), units, rounding), currency, decimals, style);
+}
 
 function written(units: number, currency: string, digits: number, style: Intl.NumberFormatOptions): string {
   if (currency === "") return plain.format(units);
@@ -71,11 +88,9 @@ function written(units: number, currency: string, digits: number, style: Intl.Nu
 export const amountInWords = (units: number, currency: string = pageCurrency.value): string =>
   `${amountOf(units, currency)}${currency !== "" ? "" : units === 1 ? " unit" : " units"}`;
 
-/** Writes a sum for a sentence as a list shows it, rounded. The exact sum must be at hand. */
-export const roughlyInWords = (units: number, currency: string = pageCurrency.value): string =>
-  currency === ""
-    ? amountInWords(units, currency)
-    : written(units, currency, decimalsOf(units, currency), { style: "currency", currency });
+/** Writes what is spent for a sentence as a list shows it, rounded up. The exact sum must be at hand. */
+export const spentInWords = (units: number, currency: string = pageCurrency.value): string =>
+  currency === "" ? amountInWords(units, currency) : roughly(units, currency, { style: "currency", currency }, "up");
 
 /** Returns the format of the values of an axis, which are whole multiples of a step. */
 export function axisFormat(step: number, currency: string): (units: number) => string {

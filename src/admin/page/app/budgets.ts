@@ -33,6 +33,7 @@ import {
   CsvOfList,
   type Field,
   Filter,
+  Filters,
   html,
   More,
   Name,
@@ -331,7 +332,10 @@ const linksOf = (name: string, period: BudgetTold | PeriodTold): View =>
 /** Returns the columns of the books of budgets, or of periods. */
 function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<BudgetTold | PeriodTold>[] {
   const ofGranted = amountsIn(rows.map(({ granted }) => granted));
-  const ofAvailable = amountsIn(rows.map(({ available }) => available));
+  const ofAvailable = amountsIn(
+    rows.map(({ available }) => available),
+    "down",
+  );
   return [
     { name: amountsNamed("Granted"), isNumber: true, cell: ({ granted }) => ofGranted(granted) },
     spentColumn(
@@ -343,7 +347,7 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
       name: amountsNamed("Available"),
       isNumber: true,
       cell: ({ available, gap, granted }) =>
-        html`${ofAvailable(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill <${Amount} of=${gap} /></span>`}`,
+        html`${ofAvailable(available)}${available <= 0 && (granted > 0 ? html`<${Nothing} />` : html`<span class="empty zero">amount is 0</span>`)}${gap !== undefined && html`<span class="quiet long">top-ups first fill <${Amount} of=${gap} rounding="up" /></span>`}`,
     },
   ];
 }
@@ -450,18 +454,20 @@ export function Budgets({ calls }: { calls: boolean }): View {
     <header class="tools">
       <h2 tabindex="-1">Budgets</h2>
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New budget</button>`}
-      <${Filter}
-        label="Find"
-        of=${find}
-        example="id or name"
-        onChange=${() => noteChoices("budgets", { find: find.value || undefined })}
-      />
-      <${CsvOfList}
-        name="budgets"
-        pages=${() => pagesOf<BudgetTold>("budgets")}
-        matches=${isFound}
-        csvOf=${listCsvOf("budgets")}
-      />
+      <${Filters} chosen=${find.value === "" ? 0 : 1}>
+        <${Filter}
+          label="Find"
+          of=${find}
+          example="id or name"
+          onChange=${() => noteChoices("budgets", { find: find.value || undefined })}
+        />
+        <${CsvOfList}
+          name="budgets"
+          pages=${() => pagesOf<BudgetTold>("budgets")}
+          matches=${isFound}
+          csvOf=${listCsvOf("budgets")}
+        />
+      <//>
     </header>
     <${Table}
       caption="Budgets"

@@ -17,6 +17,7 @@ import {
   Csv,
   DayField,
   Filter,
+  Filters,
   html,
   More,
   Select,
@@ -109,13 +110,15 @@ export function Changes(): View {
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">Changes</h2>
-      <${Filter} label="User" of=${user} list=${USERS} example="whole name" onChange=${again} />
-      <datalist id=${USERS}>${[...users].map((name) => html`<option value=${name}></option>`)}</datalist>
-      <${Select} label="Change" of=${action} choices=${ACTION_CHOICES} onChange=${again} />
-      <${Filter} label="Of" of=${target} example="id" hint="The id of a key or a budget." onChange=${again} />
-      <${DayField} label="From" of=${since} onChange=${again} />
-      <${DayField} label="To" of=${until} onChange=${again} />
-      <${Csv} addressOf=${auditPath} currency=${pageCurrency.value} />
+      <${Filters} chosen=${Object.values(filters).filter(({ value }) => value !== "").length}>
+        <${Filter} label="User" of=${user} list=${USERS} example="whole name" onChange=${again} />
+        <datalist id=${USERS}>${[...users].map((name) => html`<option value=${name}></option>`)}</datalist>
+        <${Select} label="Change" of=${action} choices=${ACTION_CHOICES} onChange=${again} />
+        <${Filter} label="Of" of=${target} example="id" hint="The id of a key or a budget." onChange=${again} />
+        <${DayField} label="From" of=${since} onChange=${again} />
+        <${DayField} label="To" of=${until} onChange=${again} />
+        <${Csv} addressOf=${auditPath} currency=${pageCurrency.value} />
+      <//>
     </header>
     <${Table}
       caption="Changes"

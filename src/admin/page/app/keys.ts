@@ -6,7 +6,7 @@ import type { UsageReport } from "../../../stores/calls.ts";
 import { hasFurtherEntries } from "../../../stores/metadata.ts";
 import { isZero, type KeyShown, stateInWords, stateOf } from "../../key-state.ts";
 import { metadataDoubt, unlimitedWithout } from "../../much.ts";
-import { ALL_DAYS, noteChoices } from "./address.ts";
+import { addressOf, ALL_DAYS, follow, noteChoices } from "./address.ts";
 import { amountField, amountInWords, dayIn, plain, readAdded, readAmount, shownDay } from "./amounts.ts";
 import { attempt, hasCalls, type Listed, loadsOf, mayChange, pagesOf, read, type Write } from "./api.ts";
 import {
@@ -30,6 +30,7 @@ import {
   CsvOfList,
   type Field,
   Filter,
+  Filters,
   html,
   type Issued,
   linesIn,
@@ -451,7 +452,7 @@ export const changeQuota = (
 };
 
 /** Asks before a key loses its quota. */
-const removeQuota = (id: string): Promise<boolean> =>
+const removeQuota = (id: string, reload: () => Promise<void> = () => renewKey(id)): Promise<boolean> =>
   attempt(async () => {
     const { body: key, tag } = await read<KeyShown>(at(id));
     const { available = 0 } = quotaOf(key) ?? {};
@@ -464,13 +465,14 @@ const removeQuota = (id: string): Promise<boolean> =>
       text: `${effect} What is left of the quota, ${amountInWords(available)}, is forgotten. What was spent stays.`,
       run: async (_values, write) => {
         await write("PATCH", at(id), { granted: null }, tag);
-        await renewKey(id);
+        await reload();
         return `${id} has no quota any more.`;
       },
     });
   });
 
-const rotate = (id: string): void =>
+/** @param reload Loads what is shown again. The list shows nothing of secrets. */
+const rotate = (id: string, reload: () => Promise<void> = async () => {}): void =>
   askUser({
     title: `New secret for ${id}`,
     action: "Make it",
@@ -489,8 +491,11 @@ const rotate = (id: string): void =>
       },
     ],
     note: ({ overlap }) => (overlap === "0" ? "Calls with the older secrets are refused from now on." : ""),
-    run: async ({ overlap }, write) =>
-      showSecret((await write<Issued>("POST", `${at(id)}/rotate`, { overlapMs: Number(overlap) })).body),
+    run: async ({ overlap }, write) => {
+      const lost = showSecret((await write<Issued>("POST", `${at(id)}/rotate`, { overlapMs: Number(overlap) })).body);
+      await reload();
+      return lost;
+    },
   });
 
 const setPaused = async (
@@ -504,12 +509,12 @@ const setPaused = async (
   return `${id} ${paused ? "is paused" : "works again"}.`;
 };
 
-const pause = (id: string): void =>
+const pause = (id: string, reload?: () => Promise<void>): void =>
   askUser({
     title: `Pause ${id}`,
     action: "Pause",
     text: "New calls are refused until the key is resumed. Its secrets, quota and expiry stay. Calls that run go on.",
-    run: (_values, write) => setPaused(write, id, true),
+    run: (_values, write) => setPaused(write, id, true, reload),
   });
 
 /** @param reload Loads what is shown again. */
@@ -521,7 +526,7 @@ export const resume = (id: string, reload?: () => Promise<void>): void =>
     run: (_values, write) => setPaused(write, id, false, reload),
   });
 
-const revoke = (id: string): void =>
+const revoke = (id: string, reload: () => Promise<void> = () => renewKey(id)): void =>
   askUser({
     title: `Revoke ${id}`,
     action: "Revoke",
@@ -529,7 +534,7 @@ const revoke = (id: string): void =>
     text: "All its secrets end at once and for good. Calls that run are still charged.",
     run: async (_values, write) => {
       await write("POST", `${at(id)}/revoke`, {});
-      await renewKey(id);
+      await reload();
       return `${id} is revoked.`;
     },
   });
@@ -542,11 +547,11 @@ const ZERO = "zero";
 const useOf = (key: KeyShown): string => (isZero(key) ? ZERO : key.usedUp === undefined ? "active" : EMPTY);
 
 /** Returns the key's own quota; undefined for a key without one. */
-const quotaOf = ({ granted, available }: KeyShown): { granted: number; available: number } | undefined =>
+export const quotaOf = ({ granted, available }: KeyShown): { granted: number; available: number } | undefined =>
   granted === null || available === null ? undefined : { granted, available };
 
 /** Shows the state of a key, with the time of its expiry. A revoked key has none any more. */
-function State({ of: key }: { of: KeyShown }): View {
+export function State({ of: key }: { of: KeyShown }): View {
   const { revoked, expiresAt } = key;
   const now = Date.now();
   const hasExpired = expiresAt * 1_000 <= now;
@@ -565,7 +570,7 @@ function State({ of: key }: { of: KeyShown }): View {
 }
 
 /** Shows what the calls of a key can still use, and whether its own quota or a budget limits it. */
-function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amountsIn> }): View {
+export function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amountsIn> }): View {
   const { revoked, unlimited, budget, left, limitedBy } = key;
   if (left === null) return unlimited && !revoked ? html`<span class="quiet">unlimited</span>` : html`–`;
   const where = limitedBy === null ? (budget === undefined ? "" : "in its own quota") : `in ${nameOfBudget(limitedBy)}`;
@@ -577,14 +582,43 @@ function Left({ of: key, amount }: { of: KeyShown; amount: ReturnType<typeof amo
   }`;
 }
 
+/**
+ * Returns the changes of a key, by the names of their buttons. A revoked key has none.
+ *
+ * @param reload Loads what is shown again. Default: the key in the list.
+ */
+export function changesOf(
+  key: KeyShown,
+  reload?: () => Promise<void>,
+): readonly (readonly [name: string, run: () => unknown])[] {
+  const { id, revoked, paused } = key;
+  if (revoked) return [];
+  return [
+    ["Edit", () => editKey(id, reload)],
+    ...(quotaOf(key)
+      ? [
+          ["Add quota", () => changeQuota(id, "grant", null, reload)] as const,
+          ["Take quota", () => changeQuota(id, "lower", null, reload)] as const,
+          ["Remove quota", () => removeQuota(id, reload)] as const,
+        ]
+      : []),
+    ["New secret", () => rotate(id, reload)],
+    paused ? ["Resume", () => resume(id, reload)] : ["Pause", () => pause(id, reload)],
+    ["Revoke", () => revoke(id, reload)],
+  ];
+}
+
 const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Column<KeyShown>[] => {
   const ofGranted = amountsIn(rows.flatMap((key) => quotaOf(key)?.granted ?? []));
-  const ofLeft = amountsIn(rows.flatMap((key) => key.left ?? []));
+  const ofLeft = amountsIn(
+    rows.flatMap((key) => key.left ?? []),
+    "down",
+  );
   return [
     {
       name: "Key",
       cell: ({ id, name }) =>
-        html`<span class="id">${withEscapes(id)}</span
+        html`<a class="id" href=${addressOf("key", { id })} onClick=${follow}>${withEscapes(id)}</a
           ><${Name} of=${name} id=${id} />
           ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
     },
@@ -624,25 +658,16 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
       name: "Change",
       isChange: true,
       cell: (key) => {
-        const { id, revoked, paused } = key;
-        const hasQuota = quotaOf(key) !== undefined;
-        return revoked
-          ? null
-          : html`<div class="row-buttons">
-              <${RowButton} name="Edit" row=${id} onClick=${() => editKey(id)} />
-              <${RowMenu} row=${id}>
-                ${hasQuota && html`<${RowButton} name="Add quota" row=${id} onClick=${() => changeQuota(id, "grant")} />`}
-                ${hasQuota && html`<${RowButton} name="Take quota" row=${id} onClick=${() => changeQuota(id, "lower")} />`}
-                ${hasQuota && html`<${RowButton} name="Remove quota" row=${id} onClick=${() => removeQuota(id)} />`}
-                <${RowButton} name="New secret" row=${id} onClick=${() => rotate(id)} />
-                ${
-                  paused
-                    ? html`<${RowButton} name="Resume" row=${id} onClick=${() => resume(id)} />`
-                    : html`<${RowButton} name="Pause" row=${id} onClick=${() => pause(id)} />`
-                }
-                <${RowButton} name="Revoke" row=${id} onClick=${() => revoke(id)} />
-              <//>
-            </div>`;
+        const [first, ...others] = changesOf(key).map(
+          ([name, run]) => html`<${RowButton} name=${name} row=${key.id} onClick=${run} />`,
+        );
+        return (
+          first &&
+          html`<div class="row-buttons">
+            ${first}
+            <${RowMenu} row=${key.id}>${others}<//>
+          </div>`
+        );
       },
     },
   ];
@@ -666,23 +691,25 @@ export function Keys({ budgets: hasBudgets, calls }: { budgets: boolean; calls: 
     <header class="tools">
       <h2 tabindex="-1">Keys</h2>
       ${mayChange.value && html`<button type="button" class="main" onClick=${create}>New key</button>`}
-      <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
-      ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
-      <${Filter}
-        label="Metadata"
-        of=${filters.metadata}
-        list=${METADATA}
-        example="tier=gold"
-        onChange=${() => loadKeys()}
-      />
-      <datalist id=${METADATA}>${knownMetadata.value.map((line) => html`<option value=${line}></option>`)}</datalist>
-      <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
-      <${CsvOfList}
-        name="keys"
-        pages=${() => pagesOf<KeyShown>("keys", askedOfServer())}
-        matches=${matcher()}
-        csvOf=${listCsvOf("keys")}
-      />
+      <${Filters} chosen=${chosen().length}>
+        <${Filter} label="Find" of=${filters.find} example="id or name" onChange=${() => loadKeys()} />
+        ${hasBudgets && html`<${BudgetFilter} of=${filters.budget} hint="The keys that draw on this budget themselves." onChange=${() => loadKeys()} />`}
+        <${Filter}
+          label="Metadata"
+          of=${filters.metadata}
+          list=${METADATA}
+          example="tier=gold"
+          onChange=${() => loadKeys()}
+        />
+        <datalist id=${METADATA}>${knownMetadata.value.map((line) => html`<option value=${line}></option>`)}</datalist>
+        <${Select} label="State" of=${filters.state} choices=${STATES} onChange=${() => loadKeys()} />
+        <${CsvOfList}
+          name="keys"
+          pages=${() => pagesOf<KeyShown>("keys", askedOfServer())}
+          matches=${matcher()}
+          csvOf=${listCsvOf("keys")}
+        />
+      <//>
     </header>
     <${Table}
       caption="Keys"

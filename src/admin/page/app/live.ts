@@ -13,7 +13,7 @@ import { Ended } from "./refusals.ts";
 /** The time between two looks, in milliseconds. */
 const EVERY_MS = 2_000;
 
-interface Running {
+export interface Running {
   /** The time of the answer, by the server's clock. */
   readonly at: number;
   readonly total: number;
@@ -48,7 +48,7 @@ export async function loadLive(hasRecords: boolean): Promise<void> {
   }
 }
 
-const stop = (requestId: string): void =>
+const stop = (requestId: string, reload: () => Promise<void>): void =>
   askUser({
     title: "Stop the call",
     action: "Stop",
@@ -56,12 +56,13 @@ const stop = (requestId: string): void =>
     text: `The caller of ${requestId} gets an error, and its key is charged for what the call has used.`,
     run: async (_values, write) => {
       await write("POST", `live/${encodeURIComponent(requestId)}/stop`, {});
-      await loadLive(false);
+      await reload();
       return `${requestId} is stopped.`;
     },
   });
 
-const stopAll = (key: string): void =>
+/** @param reload Loads what is shown again. */
+export const stopAll = (key: string, reload: () => Promise<void>): void =>
   askUser({
     title: "Stop all calls of the key",
     action: "Stop all",
@@ -73,7 +74,7 @@ const stopAll = (key: string): void =>
         `keys/${encodeURIComponent(key)}/stop-calls`,
         {},
       );
-      await loadLive(false);
+      await reload();
       return `${plain.format(body.stopped)} ${body.stopped === 1 ? "call" : "calls"} of ${key} stopped.`;
     },
   });
@@ -88,21 +89,34 @@ function duration(ms: number): string {
 const transportOf = ({ webSocket, stream }: LiveCall): string =>
   webSocket ? "WebSocket" : stream ? "stream" : "whole";
 
+const KEY: Column<LiveCall> = {
+  name: "Key",
+  cell: ({ key }) =>
+    key ? html`<span class="long">${withEscapes(key.id)}</span><${Name} of=${key.name} id=${key.id} />` : "–",
+};
+
 const outputOf = ({ usage, images }: LiveCall): string =>
   images ? `${plain.format(images.count)} images` : usage ? plain.format(usage.outputTokens) : "–";
 
-const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[] => [
+/**
+ * Returns the columns of running calls.
+ *
+ * @param reload Loads what is shown again.
+ * @param hasKeys False for the calls of one key.
+ */
+export const columnsAt = (
+  now: number,
+  hasRecords: boolean,
+  reload: () => Promise<void>,
+  hasKeys: boolean = true,
+): readonly Column<LiveCall>[] => [
   {
     name: "Call",
     cell: ({ requestId, beganAt }) =>
       html`<${Time} at=${beganAt} isRecord /><${CallId} id=${requestId} isLink=${hasRecords} />`,
   },
   { name: "Runs for", isNumber: true, cell: ({ beganAt }) => duration(now - beganAt) },
-  {
-    name: "Key",
-    cell: ({ key }) =>
-      key ? html`<span class="long">${withEscapes(key.id)}</span><${Name} of=${key.name} id=${key.id} />` : "–",
-  },
+  ...(hasKeys ? [KEY] : []),
   {
     name: "Model",
     cell: ({ modelAsked, upstream }) =>
@@ -122,8 +136,8 @@ const columnsAt = (now: number, hasRecords: boolean): readonly Column<LiveCall>[
     isChange: true,
     cell: ({ requestId, key }) =>
       html`<div class="row-buttons">
-        <${RowButton} name="Stop" row=${requestId} onClick=${() => stop(requestId)} />
-        ${key && html`<${RowButton} name="Stop all of key" row=${key.id} onClick=${() => stopAll(key.id)} />`}
+        <${RowButton} name="Stop" row=${requestId} onClick=${() => stop(requestId, reload)} />
+        ${hasKeys && key && html`<${RowButton} name="Stop all of key" row=${key.id} onClick=${() => stopAll(key.id, reload)} />`}
       </div>`,
   },
 ];
@@ -179,7 +193,7 @@ export function Live({ calls }: { calls: boolean }): View {
     <h3>Calls that run in this process</h3>
     <${Table}
       caption="Calls that run in this process"
-      columns=${columnsAt(at, calls)}
+      columns=${columnsAt(at, calls, () => loadLive(false))}
       rows=${data}
       keyOf=${({ requestId }: LiveCall) => requestId}
       empty="No call runs."

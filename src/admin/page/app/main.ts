@@ -18,6 +18,7 @@ import {
 } from "./api.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
+import { Key, openKey } from "./key.ts";
 import { Keys, openKeys } from "./keys.ts";
 import { Live, loadLive } from "./live.ts";
 import { Dialogs, html, type View } from "./parts.ts";
@@ -31,10 +32,13 @@ interface Tab {
   readonly load: (asked: URLSearchParams) => Promise<unknown>;
   /** The part of the host that it needs. */
   readonly needs?: AdminPart;
+  /** The part that leads to it. Absent for a part of the header. */
+  readonly within?: string;
 }
 
 const TABS: Readonly<Record<string, Tab>> = {
   keys: { name: "Keys", view: Keys, load: (asked) => openKeys(asked, me.value?.budgets ?? false) },
+  key: { name: "Key", view: Key, load: (asked) => openKey(asked, me.value ?? NOBODY), within: "keys" },
   budgets: { name: "Budgets", view: Budgets, load: openBudgets, needs: "budgets" },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
@@ -66,7 +70,7 @@ const isTab = (name: string): boolean => Object.hasOwn(TABS, name);
 
 /** Returns the parts that the host has. */
 const shownTabs = (): readonly [id: string, tab: Tab][] =>
-  Object.entries(TABS).filter(([, { needs }]) => !needs || (me.value ?? NOBODY)[needs]);
+  Object.entries(TABS).filter(([, { needs, within }]) => !within && (!needs || (me.value ?? NOBODY)[needs]));
 
 async function showTab(): Promise<void> {
   renewAddress(isTab);
@@ -119,7 +123,10 @@ function App(): View {
       <nav aria-label="Parts">
         ${shownTabs().map(
           ([id, one]) =>
-            html`<a href=${addressOf(id)} onClick=${follow} aria-current=${id === shownPart.value ? "page" : undefined}
+            html`<a
+              href=${addressOf(id)}
+              onClick=${follow}
+              aria-current=${id === shownPart.value ? "page" : id === part?.within ? "true" : undefined}
               >${one.name}</a
             >`,
         )}

@@ -16,6 +16,7 @@ import {
   decimalsOf,
   pageCurrency,
   plain,
+  type Rounding,
   shareOf,
   shownSecond,
   shownTime,
@@ -110,25 +111,31 @@ export function Amount({
   of: units,
   currency = pageCurrency.value,
   rest = "",
+  rounding,
 }: {
   of: number;
   currency?: string;
   /** Unseen digits at the end. */
   rest?: string;
+  rounding?: Rounding | undefined;
 }): View {
-  const [shown, exact] = [amountBelow(units, currency), amountInWords(units, currency)];
+  const [shown, exact] = [amountBelow(units, currency, rounding), amountInWords(units, currency)];
   return html`<span class="amount" data-rest=${rest} title=${exact}>${shown}</span>`;
 }
 
 /**
  * Returns a function that shows the amounts of a column with their points below each other. Unseen digits fill the ends of the shorter ones.
  */
-export function amountsIn(all: readonly number[], currency: string = pageCurrency.value): (units: number) => View {
-  const most = all.reduce((decimals, units) => Math.max(decimals, decimalsOf(units, currency)), 0);
+export function amountsIn(
+  all: readonly number[],
+  rounding?: Rounding,
+  currency: string = pageCurrency.value,
+): (units: number) => View {
+  const most = all.reduce((decimals, units) => Math.max(decimals, decimalsOf(units, currency, rounding)), 0);
   return (units) => {
-    const decimals = decimalsOf(units, currency);
+    const decimals = decimalsOf(units, currency, rounding);
     const rest = most > decimals ? `.${"0".repeat(most)}`.slice(decimals && decimals + 1) : "";
-    return html`<${Amount} of=${units} currency=${currency} rest=${rest} />`;
+    return html`<${Amount} of=${units} currency=${currency} rest=${rest} rounding=${rounding} />`;
   };
 }
 
@@ -143,7 +150,7 @@ export function spentBy<Row>(
   currencyOf: (row: Row) => string | undefined,
 ): Column<Row> {
   const inCurrency = Map.groupBy(rows, (row) => currencyOf(row) ?? pageCurrency.value);
-  const amounts = new Map([...inCurrency].map(([one, same]) => [one, amountsIn(same.map(unitsOf), one)]));
+  const amounts = new Map([...inCurrency].map(([one, same]) => [one, amountsIn(same.map(unitsOf), "up", one)]));
   const isOne = amounts.size < 2;
   const [currency] = amounts.keys();
   return {
@@ -616,7 +623,10 @@ export function spentColumn<Row>(
   booksOf: (row: Row) => Books,
   grantOf: (row: Row) => Grant,
 ): Column<Row> {
-  const amount = amountsIn(rows.map((row) => booksOf(row).spent));
+  const amount = amountsIn(
+    rows.map((row) => booksOf(row).spent),
+    "up",
+  );
   return {
     name: amountsNamed("Spent"),
     isNumber: true,
@@ -624,8 +634,8 @@ export function spentColumn<Row>(
       const { spent, held, overdraft } = booksOf(row);
       const grant = grantOf(row);
       return html`${amount(spent)}
-      ${held > 0 && html`<span class="quiet long">running calls hold <${Amount} of=${held} /></span>`}
-      ${overdraft > 0 && html`<span class="empty overdrawn"><${Amount} of=${overdraft} /> overdrawn</span>`}
+      ${held > 0 && html`<span class="quiet long">running calls hold <${Amount} of=${held} rounding="up" /></span>`}
+      ${overdraft > 0 && html`<span class="empty overdrawn"><${Amount} of=${overdraft} rounding="up" /> overdrawn</span>`}
       ${grant && grant.granted > 0 && html`<${Share} used=${spent} of=${grant.granted} left=${grant.available} />`}`;
     },
   };
@@ -756,6 +766,26 @@ export function CsvOfList<Row>({
     });
   });
   return html`<${CsvReader} /> <button type="button" aria-busy=${isBusy} onClick=${saveOnce}>CSV</button>`;
+}
+
+/**
+ * The filters of a list, and its file. On a narrow screen, they stand behind a button, so that the list is in sight.
+ *
+ * @param chosen The number of filters that are chosen, for the button. Default: the button tells none.
+ */
+export function Filters({ chosen = 0, children }: { chosen?: number; children: Children }): View {
+  const id = useId();
+  const [isOpen, setOpen] = useState(false);
+  return html`<button
+      type="button"
+      class="fold"
+      aria-expanded=${isOpen}
+      aria-controls=${id}
+      onClick=${() => setOpen(!isOpen)}
+    >
+      Filters and CSV${chosen > 0 && ` (${plain.format(chosen)} chosen)`}
+    </button>
+    <div class=${`filters ${isOpen ? "unfolded" : ""}`} id=${id}>${children}</div>`;
 }
 
 /** A labelled field that filters a list, and sets a signal. */

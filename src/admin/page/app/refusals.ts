@@ -30,6 +30,7 @@ import {
   CsvOfList,
   DayField,
   Filter,
+  Filters,
   html,
   More,
   Name,
@@ -340,7 +341,7 @@ const TOLD = "The caller was told: ";
  * Shows a sentence with its times and amounts as everywhere on this page, but the error of the caller word for word: its reader may look for
  * it.
  */
-function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["refusedBy"] }): View {
+export function Reason({ text, refusedBy }: { text: string; refusedBy?: RecordedCall["refusedBy"] }): View {
   const parts = text.startsWith(TOLD) ? [text] : text.split(FACTS);
   return html`${parts.map((part, at) => {
     if (at % 2 === 0) return part;
@@ -366,7 +367,7 @@ const IN_COLUMN: ReadonlySet<string> = new Set(["refused", "failed", "completed"
  * Returns the sentences about a call, without those that the columns have, too, and of a limit that has refused the call, its own alone. A
  * list also leaves out the field, which its Next column names.
  */
-function shownReasons({ reasons, refusedBy, outcome, errorCode }: Call): readonly string[] {
+export function shownReasons({ reasons, refusedBy, outcome, errorCode }: Call): readonly string[] {
   const isTold = !refusedBy && !TELLS_ALL.test(errorCode ?? "");
   const own = reasons
     .slice(refusedBy ? 2 : IN_COLUMN.has(outcome) ? 1 : 0)
@@ -633,17 +634,19 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">${heading}</h2>
-      <form role="search" onSubmit=${search}>
-        <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
-        <button>Find</button>
-      </form>
-      <${Filter} label="Key" of=${keyId} example="id or name" onChange=${chooseKey} />
-      ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${again} />`}
-      <${Select} label="Outcome" of=${end} choices=${END_CHOICES} onChange=${again} />
-      <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
-      <${DayField} label="From" of=${since} onChange=${again} />
-      <${DayField} label="To" of=${until} onChange=${again} />
-      ${found.value === "" && html`<${CsvOfList} name="calls" pages=${() => pagesOf<Call>("calls", allFilters())} csvOf=${csvOf} />`}
+      <${Filters} chosen=${Object.values(chosen()).filter(Boolean).length + (code.value === "" ? 0 : 1)}>
+        <form role="search" onSubmit=${search}>
+          <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
+          <button>Find</button>
+        </form>
+        <${Filter} label="Key" of=${keyId} example="id or name" onChange=${chooseKey} />
+        ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${again} />`}
+        <${Select} label="Outcome" of=${end} choices=${END_CHOICES} onChange=${again} />
+        <${Select} label="Code" of=${code} choices=${CODE_CHOICES} onChange=${again} />
+        <${DayField} label="From" of=${since} onChange=${again} />
+        <${DayField} label="To" of=${until} onChange=${again} />
+        ${found.value === "" && html`<${CsvOfList} name="calls" pages=${() => pagesOf<Call>("calls", allFilters())} csvOf=${csvOf} />`}
+      <//>
     </header>
     ${found.value !== "" && html`<p class="more"><a href=${addressOf("calls")} onClick=${follow}>All refused calls</a></p>`}
     <${Chips}

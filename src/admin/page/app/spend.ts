@@ -25,7 +25,7 @@ import {
   pageCurrency,
   plain,
   recordedCurrency,
-  roughlyInWords,
+  spentInWords,
   shortDay,
   shownDay,
 } from "./amounts.ts";
@@ -39,6 +39,7 @@ import {
   type Column,
   Csv,
   DayField,
+  Filters,
   html,
   Name,
   Select,
@@ -78,7 +79,7 @@ const monthOf = (date: Date): readonly [since: string, until: string] => [
 ];
 
 /** Returns the first and the last day of this month, or of a month before. */
-function monthAgo(months: number): readonly [since: string, until: string] {
+export function monthAgo(months: number): readonly [since: string, until: string] {
   const now = new Date();
   return monthOf(new Date(now.getFullYear(), now.getMonth() - months));
 }
@@ -283,6 +284,7 @@ const columnsOf = (
 ): readonly Column<UsageRow>[] => {
   const amount = amountsIn(
     all.map(({ units }) => units),
+    "up",
     currency,
   );
   return [
@@ -318,7 +320,7 @@ function hiddenIn(total: UsageSums, rows: readonly UsageSums[]): UsageSums | und
 }
 
 /** Says what a sum is for. */
-function sentenceOf(
+export function sentenceOf(
   { units, calls, refused = 0, failed = 0 }: Pick<UsageSums, "units" | "calls"> & Partial<UsageSums>,
   currency: string,
 ): string {
@@ -327,7 +329,7 @@ function sentenceOf(
     ...(failed > 0 ? [`${plain.format(failed)} of them failed`] : []),
   ];
   return [
-    `${roughlyInWords(units, currency)} for ${plain.format(calls)} ${calls === 1 ? "call" : "calls"}`,
+    `${spentInWords(units, currency)} for ${plain.format(calls)} ${calls === 1 ? "call" : "calls"}`,
     ...parts,
   ].join(", ");
 }
@@ -387,7 +389,7 @@ function Chart({ days, isCut, currency }: { days: readonly ShownDay[]; isCut: bo
     event.preventDefault();
     (event.currentTarget as SVGElement).querySelectorAll<SVGElement>(".day")[to]?.focus();
   };
-  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${roughlyInWords(most, currency)} on ${shownDay(highest.day)}.${isCut ? ` Earlier days have no room here: the chart has the last ${MOST_DAYS} days.` : ""}`;
+  const words = `Spend by day from ${shownDay(first.day)} to ${shownDay(last.day)}. The highest is ${spentInWords(most, currency)} on ${shownDay(highest.day)}.${isCut ? ` Earlier days have no room here: the chart has the last ${MOST_DAYS} days.` : ""}`;
   const asTable = addressOf("spend", { by: "day", ...daysInAddress(), ...scope.value });
   return html`<figure>
     <svg
@@ -476,25 +478,32 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">Spend</h2>
-      <${Select} label="By" of=${columnOf(0)} choices=${names} onChange=${loadSpend} />
-      ${columns.map((_, at) => html`<${Select} label="and by" of=${columnOf(at + 1)} choices=${others(at + 1)} onChange=${loadSpend} />`)}
-      <${DayField} label="From" of=${since} onChange=${loadSpend} />
-      <${DayField} label="To" of=${until} onChange=${loadSpend} />
-      <span class="presets">${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}</span>
-      ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${loadSpend} />`}
-      <${Select} label="Order" of=${shownOrder} choices=${ordersOf(isByTime())} onChange=${loadSpend} />
-      <label class="line">
-        <input
-          type="checkbox"
-          checked=${charged.value === "true"}
-          onChange=${(event: Event) => {
-            charged.value = (event.target as HTMLInputElement).checked ? "true" : "";
-            void loadSpend();
-          }}
+      <${Filters}>
+        <${Select} label="By" of=${columnOf(0)} choices=${names} onChange=${loadSpend} />
+        ${columns.map((_, at) => html`<${Select} label="and by" of=${columnOf(at + 1)} choices=${others(at + 1)} onChange=${loadSpend} />`)}
+        <${DayField} label="From" of=${since} onChange=${loadSpend} />
+        <${DayField} label="To" of=${until} onChange=${loadSpend} />
+        <span class="presets"
+          >${PRESETS.map(([name, months]) => html`<${Preset} name=${name} months=${months} />`)}</span
+        >
+        ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${loadSpend} />`}
+        <${Select} label="Order" of=${shownOrder} choices=${ordersOf(isByTime())} onChange=${loadSpend} />
+        <label class="line">
+          <input
+            type="checkbox"
+            checked=${charged.value === "true"}
+            onChange=${(event: Event) => {
+              charged.value = (event.target as HTMLInputElement).checked ? "true" : "";
+              void loadSpend();
+            }}
+          />
+          Only rows with a charge
+        </label>
+        <${Csv}
+          addressOf=${(file: Readonly<Record<string, string>>) => `usage?${queryOf(file)}`}
+          currency=${currency}
         />
-        Only rows with a charge
-      </label>
-      <${Csv} addressOf=${(file: Readonly<Record<string, string>>) => `usage?${queryOf(file)}`} currency=${currency} />
+      <//>
     </header>
     <${Chips}
       of=${scope.value}
@@ -504,7 +513,7 @@ export function Spend({ budgets: hasBudgets }: { budgets: boolean }): View {
       }}
     />
     ${total && total.calls > 0 && html`<p class="sum" title=${amountInWords(total.units, currency)}>${sentenceOf(total, currency)}</p>`}
-    ${total && total.estimated > 0 && html`<p class="quiet" title=${amountInWords(total.estimated, currency)}>Estimated part: ${roughlyInWords(total.estimated, currency)}.</p>`}
+    ${total && total.estimated > 0 && html`<p class="quiet" title=${amountInWords(total.estimated, currency)}>Estimated part: ${spentInWords(total.estimated, currency)}.</p>`}
     ${
       (report.value?.currency ?? recordedCurrency.value) !== recordedCurrency.value &&
       html`<p class="quiet">
