@@ -37,7 +37,7 @@ const MOST_DECIMALS = 6;
 
 const countIn = (units: number, currency: string): number => (currency === "" ? units : units / UNITS_OF_ONE);
 
-/** The way in which an amount of a list is rounded: down for what is left, up for what is spent. Default: to the nearest. */
+/** Rounds the amounts of a list: down what is left, up what is spent. Default: to the nearest. */
 export type Rounding = "down" | "up";
 
 /** Rounds an amount to whole steps. */

@@ -30,8 +30,8 @@ import {
 import { Ended, Reason, shownReasons, UNANSWERED_ENDS } from "./refusals.ts";
 import { monthAgo, sentenceOf } from "./spend.ts";
 
-/** What is shown of the key. The parts that the host does not have are undefined. */
-interface Shown {
+/** The key with its parts. A part that the host does not have is undefined. */
+interface KeyParts {
   readonly key: KeyShown;
   readonly month?: UsageReport | undefined;
   readonly failed?: readonly ExplainedCall[] | undefined;
@@ -39,7 +39,7 @@ interface Shown {
 }
 
 const keyId = signal("");
-const shown: Signal<Shown | undefined> = signal(undefined);
+const shown: Signal<KeyParts | undefined> = signal(undefined);
 const has: Signal<Pick<Me, "budgets" | "calls" | "live">> = signal({ budgets: false, calls: false, live: false });
 
 /** The failed calls that are listed: the view of calls has all. */
