@@ -292,7 +292,7 @@ class FlexibleRateLimiter implements RateLimiter {
     // The call may have ended meanwhile.
     if (verdict.refused || !begun || this.#live.get(id) !== begun) {
       giveUp();
-      await takeBack(taken);
+      await takeBack(taken, this.#clock);
       return verdict;
     }
     const reserved = taken.filter(({ kind }) => kind === "tokens");
@@ -448,7 +448,7 @@ async function countAll(wants: readonly WantedCount[], clock: Clock): Promise<Ra
         taken.splice(-1, 1, { ...want, points: room, windowEnd });
         continue;
       }
-      await takeBack(taken);
+      await takeBack(taken, clock);
       const retryAfterMs = isHeld(want, room) ? Math.min(HELD_RETRY_MS, resetMs) : resetMs;
       const { duration } = counter;
       const refused: RateRefusal = {
@@ -464,7 +464,7 @@ async function countAll(wants: readonly WantedCount[], clock: Clock): Promise<Ra
       return { refused, limits, taken: [] };
     }
   } catch (error) {
-    await takeBack(taken).catch(() => {});
+    await takeBack(taken, clock).catch(() => {});
     throw error;
   }
   return { limits, taken };
@@ -491,12 +491,12 @@ function maySettleFor({ reservation }: WantedCount, room: number): boolean {
 const isHeld = ({ reservation }: WantedCount, room: number): boolean =>
   reservation !== undefined && reservation.shared.points > 0 && room + reservation.shared.points >= reservation.least;
 
-async function takeBack(taken: readonly TakenCount[]): Promise<void> {
+async function takeBack(taken: readonly TakenCount[], clock: Clock): Promise<void> {
   const counted = taken.filter(({ points }) => points > 0);
-  await Promise.all(counted.map(({ counter, key, points }) => counter.reward(key, points)));
+  await Promise.all(counted.map((count) => correct(count, 0, clock)));
 }
 
-/** Replaces the reserved points by `points`, which the call has used. */
+/** Replaces the counted points by `points`, which the call has used. */
 async function correct(
   { counter, key, points: before, windowEnd }: TakenCount,
   points: number,

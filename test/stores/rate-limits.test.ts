@@ -49,6 +49,23 @@ describe("windows", () => {
     });
   });
 
+  it("get nothing back from a refusal behind their end", async () => {
+    const minute = new RateLimiterMemory({ points: 10, duration: MINUTE });
+    const day = new RateLimiterMemory({ points: 0, duration: DAY });
+    const late: RateCounter = {
+      points: 0,
+      consume(key, points) {
+        vi.advanceTimersByTime(MINUTE * 1000);
+        return day.consume(key, points);
+      },
+      penalty: (key, points) => day.penalty(key, points),
+      reward: (key, points) => day.reward(key, points),
+    };
+    const limiter = flexibleRateLimiter({ perKey: { requests: [minute, late] } });
+    expect(await begun(limiter, "1")).toBe(false);
+    expect(await used(minute, 'requests:0:["key"]')).toBe(0);
+  });
+
   it("are left as they were by one that fails", async () => {
     const minute = new RateLimiterMemory({ points: 10, duration: MINUTE });
     const broken: RateCounter = { points: 1, consume: away, penalty: away, reward: away };
