@@ -46,6 +46,8 @@ export class Hold {
   #isHeld = true;
   /** True while the next hold takes the place of this one. */
   #isMoving = false;
+  /** The charge that the store has been told to settle while the call goes on: the store keeps the first that it is told. */
+  #told: Outcome | undefined = undefined;
   /** The units that earlier holds of this call were charged. */
   #charged = 0;
   /** The basis of the last of these charges. */
@@ -110,12 +112,13 @@ export class Hold {
   /** Settles the units so far, while the call goes on. */
   async #close(): Promise<void> {
     const call = this.#call;
-    const outcome = this.#outcome();
+    const outcome = (this.#told = this.#outcome());
     await askStore(call, "quota-store", "settle", () => call.services.quotas.settle(this.#id, outcome, call.details));
     // The end of the call settles, too.
     call.assertLive();
     call.watch?.tellHold({ type: "settled", granted: this.granted, expired: false, ...outcome });
     this.#isHeld = false;
+    this.#told = undefined;
     this.#charged += outcome.used;
     this.#certainty = outcome.certainty;
     this.granted = 0;
@@ -183,6 +186,7 @@ export class Hold {
    */
   #outcome(): Outcome {
     if (!this.#isHeld) return { used: 0, certainty: this.#certainty };
+    if (this.#told) return this.#told;
     try {
       const { units, certainty } = this.meter;
       return { used: Math.max(0, units - this.#charged), certainty };

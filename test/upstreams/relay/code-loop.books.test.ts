@@ -388,21 +388,22 @@ describe("a call that is cut between two turns", () => {
   it.each<[string, Verb]>([
     ["its first turn is settled", "settle"],
     ["its second turn is held for", "reserve"],
-  ])("while %s is charged for the first", async (_when, at) => {
+  ])("while %s is charged for the first, whatever the price does from then on", async (_when, at) => {
     const waiting = Promise.withResolvers<void>();
     const reached = Promise.withResolvers<void>();
     // The call ends after the answer of the store.
     const released = Promise.withResolvers<void>();
+    const leaving = new AbortController();
     let count = 0;
     const { ask, clock, holds, records, report, sent } = stage([RUN, DONE], {
       rateLimiter: { begin: verdict, take: verdict, end: () => released.promise },
+      price: ({ inputTokens, outputTokens }) => (leaving.signal.aborted ? 2 : 1) * (inputTokens + outputTokens),
       async before(verb) {
         if (verb !== at || (verb === "reserve" && ++count < 2)) return;
         reached.resolve();
         await waiting.promise;
       },
     });
-    const leaving = new AbortController();
     const answered = ask({}, { signal: leaving.signal });
     await reached.promise;
     leaving.abort();
