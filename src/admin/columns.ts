@@ -139,6 +139,8 @@ export type Spreadsheet = (typeof SPREADSHEETS)[number];
 
 /** The rows of a part of CSV or JSON: so many are written in a few milliseconds. */
 const ROWS_OF_PART = 200;
+/** The characters of a part of CSV or JSON, which may have few rows. */
+const CHARS_OF_PART = 256 * 1024;
 
 /**
  * Writes rows as CSV (RFC 4180, unless a spreadsheet is named), with a line of headings. A text that a spreadsheet would take for a formula
@@ -166,19 +168,19 @@ export function* csvPartsOf<Row>(
   const lineOf = (cells: readonly string[]): string => `${cells.join(separator)}\r\n`;
   yield (spreadsheet ? "\uFEFF" : "") + lineOf(columns.map(({ name, word }) => (spreadsheet ? word : name)));
   const table: Cell[][] = [];
-  for (let from = 0; from < rows.length; from += ROWS_OF_PART) {
-    const part = rows
-      .slice(from, from + ROWS_OF_PART)
-      .map((row) => columns.map((column) => (spreadsheet ? shownCell(column, row) : column.cell(row))));
-    if (addsUp) table.push(...part);
-    yield part.map((cells) => lineOf(cells.map(written))).join("");
+  let part = "";
+  for (const [at, row] of rows.entries()) {
+    const cells = columns.map((column) => (spreadsheet ? shownCell(column, row) : column.cell(row)));
+    if (addsUp) table.push(cells);
+    part += lineOf(cells.map(written));
+    if (part.length < CHARS_OF_PART && (at + 1) % ROWS_OF_PART !== 0) continue;
+    yield part;
+    part = "";
   }
+  if (part !== "") yield part;
   if (spreadsheet && table.length > 0) yield lineOf(columns.map((column, at) => written(totalOf(column, table, at))));
   if (spreadsheet && note !== undefined) yield lineOf(columns.map((_, at) => (at === 0 ? cellOf(note) : "")));
 }
-
-/** The characters of a part of JSON, which may have few rows. */
-const CHARS_OF_PART = 256 * 1024;
 
 /** Writes an object as JSON in parts. Each part has some rows of the lists in the object. */
 export function* jsonPartsOf(body: object): Generator<string, void> {

@@ -57,13 +57,17 @@ interface RowsOfPage<Row, Place> {
   readonly next: Place | null;
 }
 
-/** Adds rows to a page over HTTP. Returns false for the last row that has room. */
-export function roomFor<Row extends object>(rows: Row[], limit: number): (row: Row) => boolean {
+/** Adds rows to a page over HTTP, or to a file. Returns false for the last row that has room. */
+export function roomFor<Row extends object>(
+  rows: Row[],
+  limit: number,
+  mostBytes: number = MOST_PAGE_BYTES,
+): (row: Row) => boolean {
   let bytes = 0;
   return (row) => {
     rows.push(row);
     bytes += utf8Length(JSON.stringify(row));
-    return rows.length < limit && bytes <= MOST_PAGE_BYTES;
+    return rows.length < limit && bytes <= mostBytes;
   };
 }
 

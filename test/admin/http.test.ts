@@ -2175,6 +2175,33 @@ describe("a user who reads much", () => {
     expect(pages).toHaveBeenCalledOnce();
     expect(onFailure).not.toHaveBeenCalled();
   });
+
+  it.each(["/audit?format=csv", "/audit?limit=300", "/calls?limit=300"])(
+    "has no further page of %s read for him once he has gone",
+    async (path) => {
+      const { calls } = stores;
+      const gone = new AbortController();
+      let reads = 0;
+      const list = async (): Promise<never> => {
+        reads++;
+        gone.abort();
+        const rows = Array.from({ length: 100 }, (_, at) => {
+          const id = `${reads}-${at}`;
+          return { id, requestId: id, at: 0, user: "ann", action: "keys.update", outcome: "completed", budgets: [] };
+        });
+        // The cast is safe: the rows have the fields that the lists read.
+        return rows as never;
+      };
+      const admin = adminHandler(stores.ports.quotas, {
+        authorize,
+        audit: { ...memoryAuditLog(), list },
+        calls: { usage: calls.usage.bind(calls), find: calls.find.bind(calls), list },
+      });
+      const headers = { "x-user": "reader" };
+      await admin.fetch(new Request(`http://host${path}`, { headers, signal: gone.signal })).catch(() => undefined);
+      expect(reads).toBe(1);
+    },
+  );
 });
 
 describe("a page of another origin", () => {

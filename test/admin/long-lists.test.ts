@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { asTold } from "../../src/admin/answers.ts";
-import { adminHandler, type AdminHandlerOptions, memoryAuditLog } from "../../src/admin/http/index.ts";
+import { adminHandler, type AdminHandlerOptions, type AuditLog, memoryAuditLog } from "../../src/admin/http/index.ts";
 import { callAdmin, keyAdmin } from "../../src/admin/index.ts";
 import { everyPage } from "../../src/admin/lists.ts";
 import { idsLike } from "../../src/admin/names.ts";
@@ -63,22 +63,26 @@ describe("a report of many rows", () => {
   );
 });
 
-it("a report of long rows lets other work run while it is written, and while its client reads it", async () => {
-  const { calls } = stores;
-  const { total } = await calls.usage({});
-  const rows = Array.from({ length: 500 }, (_, at) => ({ ...total, model: `m${at}`.padEnd(16_000) }));
-  let readAt = 0;
-  const usage: typeof calls.usage = async () => {
-    readAt = turns;
-    return { by: ["model"], rows, total: { ...total, calls: ROWS } };
-  };
-  const reader = { usage, find: calls.find.bind(calls), list: calls.list.bind(calls) };
-  const answer = await asking(stores.ports.quotas, { calls: callAdmin(reader) })("/usage?by=model");
-  expect(turns - readAt).toBeGreaterThanOrEqual(20);
-  const answeredAt = turns;
-  expect(await answer.json()).toMatchObject({ rows });
-  expect(turns - answeredAt).toBeGreaterThanOrEqual(3);
-});
+it.each(["", "&format=csv"])(
+  "a report of long rows lets other work run while it is written, and while its client reads it%s",
+  async (form) => {
+    const { calls } = stores;
+    const { total } = await calls.usage({});
+    const rows = Array.from({ length: 500 }, (_, at) => ({ ...total, model: `m${at}`.padEnd(16_000) }));
+    let readAt = 0;
+    const usage: typeof calls.usage = async () => {
+      readAt = turns;
+      return { by: ["model"], rows, total: { ...total, calls: ROWS } };
+    };
+    const reader = { usage, find: calls.find.bind(calls), list: calls.list.bind(calls) };
+    const answer = await asking(stores.ports.quotas, { calls: callAdmin(reader) })(`/usage?by=model${form}`);
+    expect(turns - readAt).toBeGreaterThanOrEqual(20);
+    const answeredAt = turns;
+    const text = await answer.text();
+    expect(text.match(/\bm\d+\b/g)).toEqual(rows.map(({ model }) => model.trim()));
+    expect(turns - answeredAt).toBeGreaterThanOrEqual(3);
+  },
+);
 
 /** Returns the sizes of the pages of a list, and the ids of all of its rows. */
 const pagesIn = async (ask: (path: string) => Promise<Response>, path: string, name = "after") => {
@@ -183,6 +187,45 @@ it("the end of many calls of a key lets other work run meanwhile", async () => {
   expect(await answer.json()).toEqual({ key: "team", stopped: 299 });
   expect([stopped.length, stopped[0]]).toEqual([299, "r2"]);
   expect(turns).toBeGreaterThanOrEqual(10);
+});
+
+/** A log without an end, each change of which has a mebibyte. */
+const endless = () => {
+  const limits: number[] = [];
+  const name = "x".repeat(1024 * 1024);
+  const list: AuditLog["list"] = async ({ limit, before = "0" }) => {
+    limits.push(limit);
+    const first = Number(before) + 1;
+    return Array.from({ length: limit }, (_, at) => {
+      return { id: `${first + at}`, at: 0, user: "ann", action: "keys.update", changes: { name } };
+    });
+  };
+  return { limits, audit: { ...memoryAuditLog(), list } };
+};
+
+describe("a file of long changes", () => {
+  it("is refused beyond 64 MiB, and reads few changes at once", async () => {
+    const { limits, audit } = endless();
+    const answer = await asking(stores.ports.quotas, { audit })("/audit?format=csv");
+    expect([answer.status, await answer.json()]).toEqual([
+      400,
+      {
+        error: {
+          code: "invalid_request",
+          message:
+            "The log has more than 100000 such changes, or more than 64 MiB. Choose fewer days, or another filter.",
+        },
+      },
+    ]);
+    expect(limits).toEqual([100]);
+  });
+
+  it("has as many changes as its client has named", async () => {
+    const { limits, audit } = endless();
+    const answer = await asking(stores.ports.quotas, { audit })("/audit?format=csv&limit=3");
+    expect((await answer.text()).match(/^\d+,/gm)).toEqual(["1,", "2,", "3,"]);
+    expect(limits).toEqual([3]);
+  });
 });
 
 describe.each(["format=csv", "spreadsheet=excel"])("a CSV file of many rows, %s", (form) => {

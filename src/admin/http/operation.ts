@@ -305,7 +305,12 @@ export function watched(desk: Desk, reader?: AbortSignal): WatchedRequest {
   const { store, gateway } = desk;
   const watchedDesk = deskOf(
     watch(store, (name) => !READS.has(name)),
-    { ...desk, gateway: gateway && watch(gateway, (name) => name === "stopCall") },
+    {
+      ...desk,
+      audit: watch(desk.audit, () => false),
+      calls: desk.calls && watch(desk.calls, () => false),
+      gateway: gateway && watch(gateway, (name) => name === "stopCall"),
+    },
   );
   const request: WatchedRequest = {
     desk: watchedDesk,

@@ -10,7 +10,7 @@ import { failingReason, failingRemedy } from "../call-admin.ts";
 import { changesCsvParts } from "../change-list.ts";
 import { ACTIONS } from "../change-words.ts";
 import { dayIn, inTurns } from "../columns.ts";
-import { changePagesOf, roomFor } from "../pages.ts";
+import { changePagesOf, roomFor, ROWS_AT_ONCE } from "../pages.ts";
 import { BUDGET_OPERATIONS } from "./budget-operations.ts";
 import { CALL_OPERATIONS } from "./call-operations.ts";
 import { KEY_OPERATIONS } from "./key-operations.ts";
@@ -50,6 +50,8 @@ const LIVE = v.looseObject({
   beganAt: TIME,
 });
 
+/** The most bytes of changes, as JSON, for a file: all of them are in memory at once. */
+const MOST_FILE_BYTES = 64 * 1024 * 1024;
 /** After so many calls that are stopped, other work gets a turn. */
 const STOPPED_A_TURN = 20;
 
@@ -171,13 +173,17 @@ export const OPERATIONS: readonly Operation[] = [
         return { body: await paged(read, idIn, { ...page, limit: page.limit ?? 100 }) };
       }
       const changes: AuditRecord[] = [];
-      for await (const some of changePagesOf(desk.audit, page)) {
-        changes.push(...some);
-        // A file has every change, unless its client has named a limit.
-        if (page.limit !== undefined) break;
-        if (changes.length > MOST_ROWS)
-          throw refused(400, `The log has more than ${MOST_ROWS} such changes. Choose fewer days, or another filter.`);
-      }
+      // A file has every change, unless its client has named a limit.
+      const { limit = MOST_ROWS + 1 } = page;
+      const add = roomFor(changes, limit, MOST_FILE_BYTES);
+      let isFull = false;
+      for await (const some of changePagesOf(desk.audit, { ...page, limit: Math.min(limit, ROWS_AT_ONCE) }))
+        if ((isFull = !some.every(add))) break;
+      if (isFull && changes.length !== page.limit)
+        throw refused(
+          400,
+          `The log has more than ${MOST_ROWS} such changes, or more than 64 MiB. Choose fewer days, or another filter.`,
+        );
       const text = await inTurns(changesCsvParts(changes, currency, spreadsheet));
       return { csv: { text, fileName: `changes-${dayIn("UTC", desk.clock.now())}.csv` } };
     },
