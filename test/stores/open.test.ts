@@ -676,6 +676,15 @@ describe("openStores refuses", () => {
     ["options of another kind", "sqlite::memory:", 3, "openStores: expects an object of options"],
     ["prefix", "sqlite::memory:", { prefix: "no-" }, '"no-keys" is no name for a table.'],
     ["prefix in Redis", REDIS, { prefix: "a b" }, '"a b" is no prefix.'],
+    ...["app:budget", "app:owner:b", "app:secret", "app:rates"].map(
+      (prefix) =>
+        [
+          `prefix in Redis (${prefix})`,
+          REDIS,
+          { prefix },
+          `"${prefix}" is no prefix: the store of the prefix "app" may have the same names.`,
+        ] as const,
+    ),
     ["a prefix of another kind", "sqlite::memory:", { prefix: 1 }, "openStores: prefix must be a text"],
     ["migrate", "sqlite::memory:", { migrate: "no" }, "openStores: migrate must be true or false, not a text."],
     [

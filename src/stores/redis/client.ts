@@ -34,7 +34,8 @@ export interface RedisStoreOptions {
   readonly client: RedisClient;
   /**
    * The prefix of all names in Redis: `polygate` by default, with 1 to 100 letters, digits, `_`, `.`, `:` or `-`. With a part in braces, as
-   * in `{polygate}`, a cluster keeps everything in one slot, and the quota store may have budgets there.
+   * in `{polygate}`, a cluster keeps everything in one slot, and the quota store may have budgets there. No part behind a colon may be
+   * `budget`, `owner`, `secret` or `rates`.
    */
   readonly prefix?: string;
   /** For tests: returns milliseconds to add to the server's time. Leases and entries expire by this time. */
@@ -70,6 +71,9 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
 
 type Argument = string | number;
 
+/** A prefix that is the beginning of another store's names. Some of these end in an id, which a user chooses. */
+const OF_OTHER = /^(.+?):(?:budget|owner|secret|rates)(?::|$)/;
+
 /** The commands, scripts and names of one store. */
 export class RedisAccess {
   /** Sends a command. `key` is the command's first key: a cluster finds the node by this key. */
@@ -80,6 +84,11 @@ export class RedisAccess {
   constructor({ client, prefix = "polygate", aheadMs = () => 0 }: RedisStoreOptions) {
     if (!/^(?=.{1,100}$)[\w:.-]*(?:\{[\w:.-]+\})?[\w:.-]*$/.test(prefix))
       throw new RangeError(`${JSON.stringify(prefix)} is no prefix.`);
+    const [, other] = OF_OTHER.exec(prefix) ?? [];
+    if (other !== undefined)
+      throw new RangeError(
+        `${JSON.stringify(prefix)} is no prefix: the store of the prefix ${JSON.stringify(other)} may have the same names.`,
+      );
     this.send = commandsOf(client);
     this.aheadMs = aheadMs;
     this.#prefix = prefix;
