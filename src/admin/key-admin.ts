@@ -164,6 +164,9 @@ export function keyAdmin(store: KeyDirectory, options: KeyAdminOptions = {}): Ke
     async rotate(keyId, rotation = {}) {
       assertOptions<Rotation>("rotate", rotation, { overlapMs: "number?" });
       const { overlapMs = DAY_MS } = rotation;
+      // An answer that could not write this time would lose the secret.
+      if (overlapMs > 0 && Number.isNaN(new Date(clock.now() + overlapMs).getTime()))
+        throw new RangeError("overlapMs must end at a time that a date can hold.");
       const apiKey = newApiKey();
       await keys.rotateSecret(keyId, apiKey, overlapMs);
       return { id: keyId, apiKey, olderEndAt: clock.now() + overlapMs };

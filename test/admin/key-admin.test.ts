@@ -162,6 +162,15 @@ describe.each(stores)("keyAdmin over $name", ({ available, open, close }) => {
       expect((await store.find(secretOf(third.apiKey)))?.id).toBe(first.id);
     });
 
+    it("makes no secret whose overlap ends at no date, as its answer could not be written", async () => {
+      const admin = keyAdmin(opened.keys);
+      await admin.create({ id: "team" });
+      await expect(admin.rotate("team", { overlapMs: 8.64e15 })).rejects.toThrow(
+        "overlapMs must end at a time that a date can hold.",
+      );
+      expect(await admin.usage("team")).toMatchObject({ secrets: 1 });
+    });
+
     it("revokes, grants, lists and tells usage", async () => {
       const { store, keys } = opened;
       const admin = keyAdmin(keys);
