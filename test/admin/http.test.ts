@@ -806,6 +806,18 @@ describe("adminHandler", () => {
     expect((await ask("GET", "/keys/team")).body).toMatchObject({ granted: 5 });
   });
 
+  it.each(["*", '"x"'])("makes no change on the condition If-None-Match: %s", async (tag) => {
+    const ask = asking();
+    await ask("POST", "/keys", { id: "team", name: "before" });
+    const headers = { "if-none-match": tag };
+    expect((await ask("GET", "/keys/team", undefined, headers)).status).toBe(200);
+    expect(await ask("PATCH", "/keys/team", { name: "after" }, headers)).toMatchObject({
+      status: 400,
+      body: { error: { message: "A change takes no If-None-Match." } },
+    });
+    expect((await ask("GET", "/keys/team")).body).toMatchObject({ name: "before" });
+  });
+
   it.each([
     ["/keys", { id: "." }, "id: cannot be . or .., which no address can hold."],
     ["/keys", { id: `sk-${"a".repeat(43)}` }, "id: cannot look like the secret of a key."],

@@ -348,6 +348,8 @@ class Admin {
     // A route that ignored the header would change a state that its user has not seen.
     if (action !== undefined && !operation.tagOf && req.headers.has("if-match"))
       throw refused(400, "This route takes no If-Match.");
+    if (action !== undefined && req.headers.has("if-none-match"))
+      throw refused(400, "A change takes no If-None-Match.");
     // The log of changes would leave out what one tag has, and the store would take the state of the other.
     if (req.headers.get("if-match")?.includes(",")) throw refused(400, "If-Match takes one tag.");
     const begunAt = clock.now();
