@@ -1856,6 +1856,7 @@ describe("the login of the host", () => {
       "\u2800",
       "ann ",
       "\u00a0ann",
+      "ann\uD800",
       "ann (command\u2800line)",
     ].map((name): [string, string] => [name, HIDDEN]),
     ...["ann (comm\u1EA1nd line)", "ann (command line\u0332)", "ann (command\u2010line)"].map(

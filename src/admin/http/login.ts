@@ -90,9 +90,12 @@ function userOf(login: unknown): AdminUser {
   return { name, readOnly };
 }
 
-/** Characters that make a name look like another one. Persian and Indian names have joiners behind their letters. */
+/**
+ * Characters that make a name look like another one. Logs write another character for half of a surrogate pair. Persian and Indian names have
+ * joiners behind their letters.
+ */
 const HIDDEN =
-  /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\u2800]|(?!(?<=[\p{L}--\p{Script=Latin}]\p{M}*)[\u200c\u200d])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^\s|\s$/v;
+  /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\u2800]|(?!(?<=[\p{L}--\p{Script=Latin}]\p{M}*)[\u200c\u200d])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^\s|\s$/v;
 
 /** Characters that may stand between others unseen, and marks at letters. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}\p{M}]/gu;
