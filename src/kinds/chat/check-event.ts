@@ -123,8 +123,28 @@ export const FINISH_REASONS: ReadonlySet<string> = new Set(
   } satisfies Record<FinishReason, true>),
 );
 
+const USAGE_FIELDS: ReadonlySet<string> = new Set([
+  ...TOKEN_COUNTS,
+  "cacheWritesByTtl",
+  "serverToolUses",
+  "serviceTier",
+  "speed",
+  "inferenceGeo",
+  "details",
+  "steps",
+] satisfies (keyof Usage)[]);
+
+/**
+ * Returns the name of the first field that is no count of tokens; undefined if all counts are valid. Unknown fields may stand beside the
+ * fields of a usage. A usage of unknown fields alone, such as those of a wire format, has no count.
+ */
+export function wrongUsage(usage: Partial<Usage>): string | undefined {
+  const names = Object.keys(usage);
+  return names.some((name) => USAGE_FIELDS.has(name)) ? wrongCount(usage) : names[0];
+}
+
 /** Returns the name of the first count that is no count of tokens; undefined if all counts are valid. */
-export function wrongCount({ steps, ...usage }: Partial<Usage>): string | undefined {
+function wrongCount({ steps, ...usage }: Partial<Usage>): string | undefined {
   const { details, cacheWritesByTtl, serverToolUses } = usage;
   for (const name of TOKEN_COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
   for (const counts of [cacheWritesByTtl, serverToolUses])

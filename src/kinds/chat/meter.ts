@@ -37,7 +37,7 @@ import {
   tooMany,
   TRUST,
 } from "../meter.ts";
-import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
+import { assertChatEvent, FINISH_REASONS, wrongUsage } from "./check-event.ts";
 import { soundTokens } from "./input-tokens.ts";
 import { priceOfSteps, type RanModels } from "./model-prices.ts";
 import { charge, type Price, tokenPrice } from "./price.ts";
@@ -330,7 +330,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     // The tier alone is no count: nothing has cost anything yet.
     if (usage.serviceTier === undefined || Object.keys(usage).length > 1) this.#hasBegun = true;
     const known = { ...this.#known, ...usage };
-    const wrong = wrongCount(usage);
+    const wrong = wrongUsage(usage);
     const doubt = wrong === undefined ? this.#tooHigh(known) : noCount(wrong);
     if (doubt === undefined) this.#known = known;
     else this.#doubt(doubt);

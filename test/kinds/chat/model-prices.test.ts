@@ -145,6 +145,15 @@ describe.each([false, true])("a backend that counts in steps (stream: %s)", (str
     expect(failures[0]?.text).toContain("a usage that is no count: steps.");
   });
 
+  it("is charged by estimate where all its names are those of a wire format, and may have these beside its own", async () => {
+    const wire = { prompt_tokens: 20, completion_tokens: 8 };
+    const { estimated, used, failures } = await charged(wire as Partial<Usage>);
+    expect(estimated).toBe(used);
+    expect(failures).toHaveLength(1);
+    expect(failures[0]?.text).toContain("a usage that is no count: prompt_tokens.");
+    expect(await charged({ ...TOTALS, ...wire })).toMatchObject({ estimated: 0, failures: [] });
+  });
+
   it("may have null for steps", async () => {
     const { used, estimated, failures } = await charged({ ...TOTALS, steps: null } as unknown as Partial<Usage>);
     expect([used, estimated, failures]).toEqual([28, 0, []]);
