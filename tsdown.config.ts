@@ -1,9 +1,9 @@
 /**
  * Builds the published package: one ES module and one declaration file for each entry of package.json's exports. The entries are built
  * three times: in small files for bundlers, in few files for servers (Node, Bun and Deno), and as one file for Workers. The condition
- * `module-sync` leads Node to the few files: Node sets it, tracers of files such as Vercel's know it, and most bundlers do not set it. By the
- * condition `node`, bundlers would get these files too, and a host in one file would be 6 % larger, because bundlers wrap modules around the
- * dynamic imports.
+ * `module-sync` leads Node to the few files: Node sets it, and tracers of files such as Vercel's know it. Of the bundlers, webpack sets it,
+ * too, so `webpack` stands before it, and leads to the small files. By the condition `node`, bundlers would get the few files, and a host in
+ * one file would be 6 % larger, because bundlers wrap modules around the dynamic imports.
  */
 
 import { readdirSync } from "node:fs";

@@ -110,6 +110,8 @@ export function endConnection(req: IncomingMessage, res: ServerResponse): void {
 export const cutsOff = (req: IncomingMessage, res: ServerResponse): boolean =>
   req.httpVersionMajor === 1 &&
   !req.complete &&
+  // The request of a test that injects is never complete.
+  !req.readableEnded &&
   !req.destroyed &&
   // Bun says of each connection that it is kept.
   (!res.shouldKeepAlive || /close/i.test(`${req.headers.connection} ${String(res.getHeader("connection"))}`));

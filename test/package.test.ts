@@ -243,6 +243,22 @@ it("names no path in its manifest that the package lacks", () => {
 const stringsIn = (value: unknown): string[] =>
   typeof value === "string" ? [value] : Object.values(value ?? {}).flatMap(stringsIn);
 
+it("leads webpack to the small files, before the condition for Node that webpack sets, too", () => {
+  const { exports } = JSON.parse(packed.get("package.json") ?? "") as {
+    exports: Record<string, Record<string, unknown>>;
+  };
+  const served = Object.values(exports).filter((entry) => entry["module-sync"]);
+  expect(served.length).toBeGreaterThan(30);
+  for (const { "module-sync": server, webpack, node, default: small, ...entry } of served) {
+    expect(webpack).toEqual(node === undefined ? small : { node, default: small });
+    expect([server, entry["bun"], entry["deno"]]).toEqual(
+      Array(3).fill(String(small).replace("./dist/", "./dist/server/")),
+    );
+  }
+  const orders = served.map((entry) => Object.keys(entry));
+  expect(orders.filter((names) => names.indexOf("webpack") > names.indexOf("module-sync"))).toEqual([]);
+});
+
 it("is found under no framework or format that it does not support yet", () => {
   const { keywords, exports } = JSON.parse(packed.get("package.json") ?? "") as {
     keywords: string[];

@@ -126,8 +126,8 @@ export async function asTold(
       if (!read.has(next)) read.set(next, await store.budgetReport?.(next));
       const report = read.get(next);
       if (!report || budgets.some(({ id }) => id === report.id)) break;
-      const { id, name, granted, used, available, held } = report;
-      budgets.push({ id, name, granted, used, available, held });
+      const { id, name, granted, used, available, held, overdraft } = report;
+      budgets.push({ id, name, granted, used, available, held, overdraft });
       next = report.parent;
     }
     return budgets;

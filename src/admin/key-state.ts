@@ -4,7 +4,7 @@ import type { BudgetReport } from "../stores/budgets.ts";
 import type { KeyReport } from "../stores/durable.ts";
 
 /** A budget that a key draws on, in units. */
-export type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held">;
+export type BudgetShown = Pick<BudgetReport, "id" | "name" | "granted" | "used" | "available" | "held" | "overdraft">;
 
 /** A key as JSON has it. Such a key is unlimited only without a budget. */
 export interface KeyShown extends Omit<KeyReport, "modelLimits" | "modelLimitsEnabled"> {

@@ -44,6 +44,10 @@ it("answers what a test injects", async () => {
   const answer = await app.inject({ method: "POST", url: "/ai/v1/messages", headers, payload });
   expect(answer.statusCode).toBe(200);
   expect(answer.body).toContain("message_stop");
+  const { body } = post(MINIMAL);
+  const closing = { ...headers, connection: "close" };
+  const whole = await app.inject({ method: "POST", url: "/ai/v1/messages", headers: closing, payload: body });
+  expect(whole.json()).toMatchObject({ type: "message" });
 });
 
 it("tells the host what to do where Fastify has parsed a body and nobody has handed it on", async () => {

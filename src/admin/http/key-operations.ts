@@ -83,7 +83,9 @@ const KEY = v.object({
   spoilt: v.exactOptional(v.array(TEXT)),
   spent: UNITS,
   budgets: v.exactOptional(
-    v.array(v.object({ id: TEXT, name: TEXT, granted: UNITS, used: UNITS, available: UNITS, held: UNITS })),
+    v.array(
+      v.object({ id: TEXT, name: TEXT, granted: UNITS, used: UNITS, available: UNITS, held: UNITS, overdraft: UNITS }),
+    ),
   ),
   left: v.nullable(UNITS),
   limitedBy: v.nullable(TEXT),

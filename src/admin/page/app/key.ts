@@ -72,7 +72,7 @@ async function loadKey(): Promise<void> {
         budgets ? loadKnownBudgets() : undefined,
       ]);
       if (!isLatest()) return;
-      document.title = document.title.replace(/^Key(?= · )/, `Key ${id}`);
+      document.title = document.title.replace(/^Key(?= · )/, () => `Key ${id}`);
       shown.value = {
         key,
         month: month?.body,
@@ -101,13 +101,7 @@ function limitsOf(key: KeyShown): readonly Limit[] {
   const quota = quotaOf(key);
   return [
     ...(quota ? [{ ...quota, spent, held, overdraft }] : []),
-    ...budgets.map(({ id: budget, used, held, ...rest }) => ({
-      ...rest,
-      budget,
-      held,
-      spent: used - held,
-      overdraft: 0,
-    })),
+    ...budgets.map(({ id: budget, used, ...rest }) => ({ ...rest, budget, spent: used - rest.held + rest.overdraft })),
   ];
 }
 
