@@ -23,9 +23,10 @@ import { assertNoNewSecret, assertNoSecret } from "./masked.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
-  const { id, name, granted, used, expiresAt, paused, budget, metadata } = key;
+  const { id, name, granted, used, expiresAt, paused, budget, metadata, revoked } = key;
   const models = modelsOf(key) ?? null;
-  return JSON.stringify({ id, name, granted, used, models, expiresAt, paused, budget, metadata });
+  const line = { id, name, granted, used, models, expiresAt, paused, budget, metadata };
+  return JSON.stringify({ ...line, ...(revoked && { revoked }) });
 }
 
 /** A key of a line: null stands for a key without a quota of its own, and for every model. */
@@ -47,6 +48,7 @@ const LINE = v.strictObject({
   paused: v.optional(v.boolean()),
   budget: v.optional(v.string()),
   metadata: v.optional(v.record(v.string(), v.string())),
+  revoked: v.optional(v.boolean()),
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
 });
 
@@ -83,7 +85,8 @@ async function hasBudget(id: string, store: Pick<DurableQuotaStore, "budgetRepor
 /** Reads the key of a line. Throws an error that describes the problem without the secrets of the line. */
 function keyOf(object: JsonObject): NewKey {
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
-  const key = fieldsOfLine(object, "key", LINE) as NewKey;
+  const { revoked, ...key } = fieldsOfLine(object, "key", LINE) as NewKey & Pick<Partial<KeyReport>, "revoked">;
+  if (revoked) throw new RangeError("The key is revoked: an import would make it usable again. Leave its line out.");
   // Check the metadata as they were read: the schema leaves out an entry of the name "__proto__".
   newDurableKeyOf({
     ...withoutNulls(key),

@@ -78,6 +78,17 @@ function plainOf(text: string): readonly [plain: string, placeOf: (at: number) =
 }
 
 function replaced(text: string, isSecret: (word: string) => boolean): string {
+  let shown = "";
+  let from = 0;
+  // A secret as it was made may stand beside a character that its plain form would join to it.
+  for (const { index, 0: secret } of text.matchAll(SECRET)) {
+    shown += replacedIn(text.slice(from, index), isSecret) + MASK;
+    from = index + secret.length;
+  }
+  return shown + replacedIn(text.slice(from), isSecret);
+}
+
+function replacedIn(text: string, isSecret: (word: string) => boolean): string {
   const [plain, placeOf] = plainOf(text);
   const left = plain.replaceAll(SECRET, gone).replaceAll(LONG_WORD, (word) => (isSecret(word) ? gone(word) : word));
   let shown = "";

@@ -58,6 +58,8 @@ function isFaultOfCode(error: unknown): boolean {
 export function printRecovery(count: number): void {
   printError(
     `polygate: the quota store is back and has taken ${count} settlement${count === 1 ? "" : "s"} that waited.`,
+    {},
+    "info",
   );
 }
 

@@ -328,7 +328,7 @@ export interface ApiKeyOptions {
   /** Units of the quota that are already used, from 0. Default: 0. */
   readonly used?: number;
   /**
-   * The models that the key may use; a key without this list may use every model. Stores take models of at most 65,535 bytes as JSON: some
+   * The models that the key may use; a key without this list may use every model. Durable stores take at most 65,535 bytes as JSON: some
    * thousand names.
    */
   readonly models?: readonly string[];

@@ -525,6 +525,21 @@ describe("polygate keys", () => {
     await expect(run("", "pause", "nobody")).rejects.toThrow("There is no API key of the id nobody.");
   });
 
+  it("exports a revoked key as one, and imports none", async () => {
+    const { run } = await fresh("revoked-export");
+    await run("", "create", "--id", "gone");
+    await run("", "create", "--id", "kept");
+    await run("", "revoke", "gone", "--yes");
+    expect((await run("", "export")).map((line) => JSON.parse(line))).toEqual([
+      expect.not.objectContaining({ revoked: expect.anything() }),
+    ]);
+    const exported = await run("", "export", "--state", "revoked");
+    expect(exported.map((line) => JSON.parse(line))).toMatchObject([{ id: "gone", revoked: true }]);
+    const to = await fresh("revoked-import");
+    await expect(to.run(exported.join("\n"), "import")).rejects.toThrow("The key is revoked: an import would make it");
+    expect(await to.run("", "list", "--json")).toEqual(["[]"]);
+  });
+
   it("adds a secret that ends, and removes one that it reads from its input", async () => {
     const { run } = await fresh("secrets");
     await run("", "create", "--id", "team");

@@ -35,6 +35,12 @@ it.each([
   }
 });
 
+it.each(["–paused", "\u2212 1", "²", "①", "\u200bold"])("a secret of few kinds before %j is a secret", (behind) => {
+  const text = `sk-${"a".repeat(43)}${behind}`;
+  expect(hasSecret(text)).toBe(true);
+  expect(masked(text)).toBe(`sk-…${behind}`);
+});
+
 it.each([BARE, `${BARE}_`, `sk%2D${BARE}`, `${"a".repeat(200)}-${BARE}`])("%s may be a secret", (text) => {
   expect([hasSecret(text), mayBeSecret(text), withoutSecrets(text)]).toEqual([false, true, text]);
   expect(masked(`(${text}).`)).toMatch(/^\((?:sk%)?sk-…\)\.$/);
