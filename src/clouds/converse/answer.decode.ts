@@ -65,7 +65,7 @@ export class ConverseDecoder extends NativeDecoder {
 
   /** @param model The upstream's name of the model. */
   constructor(limits: JsonLimits | undefined, model: string) {
-    super(FORMAT, limits);
+    super(FORMAT, limits, unsupportedInAnswer);
     this.#maker = makerOf(model);
   }
 
@@ -114,10 +114,6 @@ export class ConverseDecoder extends NativeDecoder {
     if (typeof text === "string") return { text: ["delta", "text"], ignored };
     if (isJsonObject(toolUse)) return { text: ["delta", "toolUse", "input"], ignored };
     return isAlone(reasoningContent) ? { text: ["delta", "reasoningContent", "text"], ignored } : undefined;
-  }
-
-  protected unsupportedIn(wire: unknown): readonly string[] {
-    return unsupportedInAnswer(wire, this.reported);
   }
 
   /** @param chars The length of the frame's data. */

@@ -106,7 +106,7 @@ export class CompletionDecoder extends NativeDecoder {
   #arguments: AnsweredArguments | undefined;
 
   constructor(limits?: JsonLimits, model = "") {
-    super(FORMAT, limits);
+    super(FORMAT, limits, unsupportedInAnswer);
     this.#signsCalls = isGemini(model);
   }
 
@@ -121,7 +121,7 @@ export class CompletionDecoder extends NativeDecoder {
     }
     const chunk = parseAnswer(data, this.limits);
     this.#decode(chunk, event);
-    return [this.framed(frame, chunk as JsonObject, () => this.unsupportedIn(chunk))];
+    return [this.framed(frame, chunk as JsonObject)];
   }
 
   lost(text: string): ChatEvent[] {
@@ -150,10 +150,6 @@ export class CompletionDecoder extends NativeDecoder {
     const isArguments = (call.type ?? "function") === "function" && !call.function?.name && !call.custom;
     if (field || more.length > 0 || !isArguments) return undefined;
     return { text: ["choices", 0, "delta", "tool_calls", 0, "function", "arguments"], ignored: PADDING };
-  }
-
-  protected unsupportedIn(wire: unknown): readonly string[] {
-    return unsupportedInAnswer(wire, this.reported);
   }
 
   #decode(chunk: unknown, event?: string): void {
@@ -308,7 +304,7 @@ export class CompletionDecoder extends NativeDecoder {
     if (FAILED_FINISH.has(finishReason)) throw backendFailed("The model backend gave its answer up.");
     choice.finished = true;
     this.#endReasoning(choice);
-    const named = decodeFinish(finishReason);
+    const named = REASON_OF.get(finishReason) ?? "other";
     // The official service ends a refusal as an ordinary answer, and this gateway as a filtered one.
     const reason = choice.refused && (named === "stop" || named === "content-filter") ? "refusal" : named;
     const cutShort = CUT_SHORT.has(reason);
@@ -505,8 +501,6 @@ const REASON_OF: ReadonlyMap<string, FinishReason> = new Map([
   ["model_length", "context-window"],
   ["model_context_window_exceeded", "context-window"],
 ]);
-
-const decodeFinish = (wire: string): FinishReason => REASON_OF.get(wire) ?? "other";
 
 /** The finish reasons of an answer that its server gave up: the answer is a failure, however much of it there is. */
 const FAILED_FINISH: ReadonlySet<string> = new Set(["error", "network_error", "insufficient_system_resource"]);

@@ -41,7 +41,7 @@ export class GenerateContentDecoder extends NativeDecoder {
   #searches: GroundingUses | undefined;
 
   constructor(limits?: JsonLimits) {
-    super(FORMAT, limits);
+    super(FORMAT, limits, unsupportedInAnswer);
     this.#arguments = new AnsweredArguments(limits);
   }
 
@@ -83,13 +83,10 @@ export class GenerateContentDecoder extends NativeDecoder {
     return isText && others.length === 0 && more.length === 0 ? VARIED_FIELDS : undefined;
   }
 
-  protected unsupportedIn(wire: unknown): readonly string[] {
-    return unsupportedInAnswer(wire, this.reported);
-  }
-
   #chunk(chunk: GenerateContentResponse, data: string = jsonLine(chunk)): NativeEvent {
-    this.read(chunk as unknown as JsonObject);
-    return this.framed({ data }, chunk as unknown as JsonObject, () => this.unsupportedIn(chunk));
+    const wire = chunk as unknown as JsonObject;
+    this.read(wire);
+    return this.framed({ data }, wire);
   }
 
   /**

@@ -70,7 +70,7 @@ export class MessagesDecoder extends NativeDecoder {
   #stopped = false;
 
   constructor(limits?: JsonLimits) {
-    super(FORMAT, limits);
+    super(FORMAT, limits, unsupportedInAnswer);
     this.#arguments = new AnsweredArguments(limits);
   }
 
@@ -129,10 +129,6 @@ export class MessagesDecoder extends NativeDecoder {
   protected variedIn({ type, delta }: JsonObject): VariedFields | undefined {
     const field = isJsonObject(delta) ? TEXT_OF.get(delta["type"]) : undefined;
     return type === "content_block_delta" && field !== undefined ? { text: ["delta", field] } : undefined;
-  }
-
-  protected unsupportedIn(wire: unknown): readonly string[] {
-    return unsupportedInAnswer(wire, this.reported);
   }
 
   /** @param chars The length of the frame's data. */

@@ -80,7 +80,7 @@ export class ResponseDecoder extends NativeDecoder {
   readonly #unfinished: Set<number> = new Set();
 
   constructor(limits?: JsonLimits) {
-    super(FORMAT, limits);
+    super(FORMAT, limits, unsupportedInAnswer);
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
@@ -113,10 +113,6 @@ export class ResponseDecoder extends NativeDecoder {
       throw backendFailed("The model backend's answer holds no output.");
     }
     this.#end(wire);
-  }
-
-  protected unsupportedIn(wire: unknown): readonly string[] {
-    return unsupportedInAnswer(wire, this.reported);
   }
 
   protected variedIn({ type }: JsonObject): VariedFields | undefined {

@@ -10,6 +10,7 @@ import type { AnswerDecoder, FrameRun } from "../format.ts";
 import type { AddressRules, UpstreamFormat } from "../module.ts";
 import { frameOf } from "./answer.ts";
 import { FrameShape, type VariedFields } from "./frame-shape.ts";
+import type { UnsupportedFinder } from "./schema.ts";
 
 /** The names of all formats of OpenAI for observers. */
 export const OPENAI_TELEMETRY: TelemetryNames = { provider: "openai" };
@@ -128,6 +129,7 @@ export abstract class NativeDecoder implements AnswerDecoder {
   protected readonly reported: Set<string> = new Set();
   hasSaid = false;
   readonly #format: string;
+  readonly #findUnsupported: UnsupportedFinder;
   #heldChars = 0;
   /** The last frame, until its shape was asked for. */
   #last: DecodedFrame | undefined;
@@ -140,8 +142,10 @@ export abstract class NativeDecoder implements AnswerDecoder {
   /** The events of the piece that is being decoded; undefined before the first one. */
   #events: DecodedEvent[] | undefined;
 
-  constructor(format: string, limits: JsonLimits | undefined) {
+  /** @param findUnsupported Finds the fields of a complete body that its events cannot express. */
+  constructor(format: string, limits: JsonLimits | undefined, findUnsupported: UnsupportedFinder) {
     this.#format = format;
+    this.#findUnsupported = findUnsupported;
     this.limits = limits;
   }
 
@@ -212,8 +216,10 @@ export abstract class NativeDecoder implements AnswerDecoder {
   /** Returns the fields in which a frame may differ from the next one, when they are a text; undefined for a frame of another meaning. */
   protected abstract variedIn(wire: JsonObject): VariedFields | undefined;
 
-  /** Returns the fields of a complete body that its events cannot express. */
-  protected abstract unsupportedIn(wire: unknown): readonly string[];
+  /** Returns the fields of a complete body, or of a part of one, that its events cannot express. Each is returned once. */
+  protected unsupportedIn(wire: unknown): readonly string[] {
+    return this.#findUnsupported(wire, this.reported);
+  }
 
   /** Adds an event to the piece that is being decoded. */
   protected add(event: DecodedEvent): void {
@@ -243,8 +249,13 @@ export abstract class NativeDecoder implements AnswerDecoder {
    * Returns a frame with its events.
    *
    * @param wire The JSON of the frame, which holds to its schema.
+   * @param unsupported Returns the fields that the events cannot express. Default: those of a complete body with this JSON.
    */
-  protected framed(frame: NativeFrame, wire: JsonObject, unsupported: () => readonly string[]): NativeEvent {
+  protected framed(
+    frame: NativeFrame,
+    wire: JsonObject,
+    unsupported: () => readonly string[] = () => this.unsupportedIn(wire),
+  ): NativeEvent {
     const events = this.taken();
     this.#last = { frame, wire, events, unsupported };
     // A frame of the same shape may have come in two pieces.
