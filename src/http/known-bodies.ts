@@ -193,7 +193,7 @@ function parseObject(
   const value: JsonObject = {};
   const members = new Map<string, { at: number; member: Member }>();
   const marks = [begin];
-  const parser = new PieceParser(text, budget, isKept, known?.text ?? "");
+  const parsing: Parsing = { text, budget, isKept, knownText: known?.text ?? "" };
   // A name that comes twice counts twice.
   const mostMarks = 2 * Math.min(limits.maxJsonKeys, MOST_MEMBERS);
   budget.chars += text.length;
@@ -204,7 +204,7 @@ function parseObject(
     const name = text.slice(quote + 1, close);
     const colon = afterSpace(text, close + 1);
     if (close < 0 || text.charCodeAt(colon) !== COLON || !PLAIN_NAME.test(name) || marks.length > mostMarks) break;
-    const member = parser.member(at, colon, known?.members.get(name));
+    const member = memberAt(parsing, at, colon, known?.members.get(name));
     value[name] = member.value as JsonObject[string];
     members.set(name, { at, member });
     at += member.length;
@@ -218,100 +218,111 @@ function parseObject(
   return undefined;
 }
 
-class PieceParser {
-  readonly #text: string;
-  readonly #budget: JsonBudget;
-  readonly #isKept: boolean;
-  readonly #knownText: string;
+/** A body that is being parsed. */
+interface Parsing {
+  readonly text: string;
+  readonly budget: JsonBudget;
+  /** True to parse arrays element by element, and to freeze all pieces, because later bodies will share them. */
+  readonly isKept: boolean;
+  /** The text of an earlier body; empty without one. */
+  readonly knownText: string;
+}
 
-  constructor(text: string, budget: JsonBudget, isKept: boolean, knownText: string) {
-    this.#text = text;
-    this.#budget = budget;
-    this.#isKept = isKept;
-    this.#knownText = knownText;
-  }
+/** Parses the member that begins at `at`, or takes it from the known body. */
+function memberAt(
+  parsing: Parsing,
+  at: number,
+  colon: number,
+  known: { at: number; member: Member } | undefined,
+): Member {
+  const { text, budget, isKept } = parsing;
+  if (known && isSame(parsing, at, known.member, known.at, OBJECT_END)) return taken(known.member, budget);
+  // Only later bodies need the counts of a piece.
+  const before = isKept ? countsOf(budget) : undefined;
+  budget.names++;
+  const open = afterSpace(text, colon + 1);
+  const list = isKept && text.charCodeAt(open) === ARRAY ? listAt(parsing, open + 1, known) : undefined;
+  const { end, value } = list ?? valueAt(parsing, colon + 1, 1);
+  return {
+    ...(before ? since(before, budget) : NO_COUNTS),
+    length: end - at,
+    colon: colon - at,
+    value,
+    elements: list && { at: open + 1 - at, pieces: list.pieces },
+    holdsTo: undefined,
+    results: undefined,
+  };
+}
 
-  /** Parses the member that begins at `at`, or takes it from the known body. */
-  member(at: number, colon: number, known: { at: number; member: Member } | undefined): Member {
-    if (known && this.#isSame(at, known.member, known.at, OBJECT_END)) return this.#taken(known.member);
-    const budget = this.#budget;
-    // Only later bodies need the counts of a piece.
-    const before = this.#isKept ? countsOf(budget) : undefined;
-    budget.names++;
-    const open = afterSpace(this.#text, colon + 1);
-    const list = this.#isKept && this.#text.charCodeAt(open) === ARRAY ? this.#list(open + 1, known) : undefined;
-    const { end, value } = list ?? this.#value(colon + 1, 1);
-    return {
-      ...(before ? since(before, budget) : NO_COUNTS),
-      length: end - at,
-      colon: colon - at,
-      value,
-      elements: list && { at: open + 1 - at, pieces: list.pieces },
-      holdsTo: undefined,
-      results: undefined,
-    };
-  }
-
-  /**
-   * Parses the elements of an array, and returns the array with the end of its member. Returns undefined for an empty array, and for one of many
-   * or short elements: the counts of the budget are then as before.
-   */
-  #list(
-    begin: number,
-    known: { at: number; member: Member } | undefined,
-  ): { readonly pieces: readonly KnownPiece[]; readonly value: unknown; readonly end: number } | undefined {
-    const text = this.#text;
-    if (text.charCodeAt(afterSpace(text, begin)) === ARRAY_END) return undefined;
-    const budget = this.#budget;
-    const outside = countsOf(budget);
-    const pieces: KnownPiece[] = [];
-    const knownPieces = known?.member.elements?.pieces ?? [];
-    let knownAt = (known?.at ?? 0) + (known?.member.elements?.at ?? 0);
-    for (let at = begin; ; at++) {
-      const isShort = pieces.length === FIRST_ELEMENTS && at - begin < FIRST_CHARS;
-      if (isShort || pieces.length === MOST_ELEMENTS) {
-        Object.assign(budget, outside);
-        return undefined;
-      }
-      count(budget, { values: 1, items: 1, names: 0 });
-      const before = countsOf(budget);
-      const knownPiece = knownPieces[pieces.length];
-      if (knownPiece && this.#isSame(at, knownPiece, knownAt, ARRAY_END)) pieces.push(this.#taken(knownPiece));
-      else {
-        const { end, value } = this.#value(at, 2);
-        pieces.push({ ...since(before, budget), length: end - at, value, holdsTo: undefined, results: undefined });
-      }
-      knownAt += (knownPiece?.length ?? 0) + 1;
-      at += pieces.at(-1)?.length ?? 0;
-      const next = text.charCodeAt(at);
-      if (next === ARRAY_END) {
-        const values = pieces.map((piece) => piece.value);
-        const value = listed(values, pieces);
-        return { pieces, value, end: afterSpace(text, at + 1) };
-      }
-      // A text that ends within an array is no JSON.
-      if (next !== COMMA) throw new SyntaxError("The array does not end.");
+/**
+ * Parses the elements of an array, and returns the array with the end of its member. Returns undefined for an empty array, and for one of many
+ * or short elements: the counts of the budget are then as before.
+ */
+function listAt(
+  parsing: Parsing,
+  begin: number,
+  known: { at: number; member: Member } | undefined,
+): { readonly pieces: readonly KnownPiece[]; readonly value: unknown; readonly end: number } | undefined {
+  const { text, budget } = parsing;
+  if (text.charCodeAt(afterSpace(text, begin)) === ARRAY_END) return undefined;
+  const outside = countsOf(budget);
+  const pieces: KnownPiece[] = [];
+  const knownPieces = known?.member.elements?.pieces ?? [];
+  let knownAt = (known?.at ?? 0) + (known?.member.elements?.at ?? 0);
+  for (let at = begin; ; at++) {
+    const isShort = pieces.length === FIRST_ELEMENTS && at - begin < FIRST_CHARS;
+    if (isShort || pieces.length === MOST_ELEMENTS) {
+      Object.assign(budget, outside);
+      return undefined;
     }
+    count(budget, { values: 1, items: 1, names: 0 });
+    const before = countsOf(budget);
+    const knownPiece = knownPieces[pieces.length];
+    if (knownPiece && isSame(parsing, at, knownPiece, knownAt, ARRAY_END)) pieces.push(taken(knownPiece, budget));
+    else {
+      const { end, value } = valueAt(parsing, at, 2);
+      pieces.push({ ...since(before, budget), length: end - at, value, holdsTo: undefined, results: undefined });
+    }
+    knownAt += (knownPiece?.length ?? 0) + 1;
+    at += pieces.at(-1)?.length ?? 0;
+    const next = text.charCodeAt(at);
+    if (next === ARRAY_END) {
+      const values = pieces.map((piece) => piece.value);
+      const value = listed(values, pieces);
+      return { pieces, value, end: afterSpace(text, at + 1) };
+    }
+    // A text that ends within an array is no JSON.
+    if (next !== COMMA) throw new SyntaxError("The array does not end.");
   }
+}
 
-  #value(at: number, depth: number): { readonly end: number; readonly value: unknown } {
-    const end = scanJson(this.#text, at, depth, this.#budget);
-    const value = parseCounted(this.#text.slice(at, end), this.#budget);
-    return { end, value: this.#isKept ? frozen(value) : value };
-  }
+function valueAt(
+  { text, budget, isKept }: Parsing,
+  at: number,
+  depth: number,
+): { readonly end: number; readonly value: unknown } {
+  const end = scanJson(text, at, depth, budget);
+  const value = parseCounted(text.slice(at, end), budget);
+  return { end, value: isKept ? frozen(value) : value };
+}
 
-  /** Tells whether a piece stands at a place: a comma or the closing bracket must follow, because `1` is also the beginning of `12`. */
-  #isSame(at: number, { length }: KnownPiece, knownAt: number, close: number): boolean {
-    const next = this.#text.charCodeAt(at + length);
-    if (next !== COMMA && next !== close) return false;
-    return this.#text.slice(at, at + length) === this.#knownText.slice(knownAt, knownAt + length);
-  }
+/** Tells whether a piece stands at a place: a comma or the closing bracket must follow, because `1` is also the beginning of `12`. */
+function isSame(
+  { text, knownText }: Parsing,
+  at: number,
+  { length }: KnownPiece,
+  knownAt: number,
+  close: number,
+): boolean {
+  const next = text.charCodeAt(at + length);
+  if (next !== COMMA && next !== close) return false;
+  return text.slice(at, at + length) === knownText.slice(knownAt, knownAt + length);
+}
 
-  #taken<Known extends KnownPiece>(piece: Known): Known {
-    count(this.#budget, piece);
-    share(piece);
-    return piece;
-  }
+function taken<Known extends KnownPiece>(piece: Known, budget: JsonBudget): Known {
+  count(budget, piece);
+  share(piece);
+  return piece;
 }
 
 /** Lets results for a piece and its elements be kept: a piece that has come again may do so many times. */
