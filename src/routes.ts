@@ -137,6 +137,8 @@ export class Routes {
     };
     const handle = (request: Request, mounted?: Mounted): Promise<Response> | undefined =>
       answer(request, mounted)?.then(toResponse);
+    const fetching = async (request: Request): Promise<Response> =>
+      handle(request) ?? toResponse(await this.#wrongAddress(request, prefix));
     return {
       answer,
       handle,
@@ -148,12 +150,7 @@ export class Routes {
         if (!endpoint) return undefined;
         return acceptSocket(this.#services, this.#parts, { endpoint, request, prefix, mounted });
       },
-      fetch: (input, init) =>
-        fetched(
-          input,
-          init,
-          async (request) => handle(request) ?? toResponse(await this.#wrongAddress(request, prefix)),
-        ),
+      fetch: (input, init) => fetched(input, init, fetching),
       errorResponse: (request, error) => {
         const match = find(request);
         if (!match) return undefined;
@@ -213,48 +210,38 @@ export class Routes {
 
   #answer(request: Request, match: Match, mounted: Mounted, prefix: string): Promise<Answer> {
     try {
+      const cors = this.#cors?.(request);
+      if (cors?.preflight) return Promise.resolve(cors.preflight);
+      const method = request.method === "HEAD" ? "GET" : request.method;
+      const { endpoints, wildcardPath } = match;
+      const endpoint = endpoints.find((candidate) => candidate.method === method);
+      const answered = endpoint
+        ? serve(new Call(this.#services, { endpoint, request, wildcardPath, prefix, mounted }), this.#parts)
+        : Promise.resolve(this.#wrongMethod(request, match));
       // Without CORS and HEAD, a call needs no promise beside the pipeline's.
-      if (this.#cors || request.method === "HEAD")
-        return this.#adapted(request, () => this.#byMethod(request, match, mounted, prefix));
-      return this.#byMethod(request, match, mounted, prefix);
+      return cors || method !== request.method ? answered.then((answer) => adapted(request, answer, cors)) : answered;
     } catch (error) {
       // A function of the host has thrown, such as the one that makes the context.
       return Promise.reject(error);
     }
   }
 
-  /** Answers a browser or a HEAD request. */
-  async #adapted(request: Request, answerOf: () => Answer | Promise<Answer>): Promise<Answer> {
+  /** Tells a client at an address without a route which addresses are right. */
+  async #wrongAddress(request: Request, prefix: string): Promise<Answer> {
     const cors = this.#cors?.(request);
     if (cors?.preflight) return cors.preflight;
-    const answer = await answerOf();
-    const sent = request.method === "HEAD" ? withoutBody(answer) : answer;
-    return cors ? { ...sent, headers: { ...sent.headers, ...cors.headers } } : sent;
-  }
-
-  /** Tells a client at an address without a route which addresses are right. */
-  #wrongAddress(request: Request, prefix: string): Promise<Answer> {
     const { method, headers } = request;
     const url = pathIn(request) && request.url;
     const id = newRequestId();
-    return this.#adapted(request, () =>
-      jsonAnswer(
-        404,
-        notFoundBody({ endpoints: this.#served }, method, url, prefix, (name) => headers.get(name), id),
-        idHeaders(id),
-      ),
-    );
+    const endpoints = this.#served;
+    const body = notFoundBody({ endpoints }, method, url, prefix, (name) => headers.get(name), id);
+    return adapted(request, jsonAnswer(404, body, idHeaders(id)), cors);
   }
 
-  #byMethod(request: Request, match: Match, mounted: Mounted, prefix: string): Promise<Answer> {
-    const method = request.method === "HEAD" ? "GET" : request.method;
-    const endpoint = match.endpoints.find((candidate) => candidate.method === method);
-    const { wildcardPath } = match;
-    if (endpoint)
-      return serve(new Call(this.#services, { endpoint, request, wildcardPath, prefix, mounted }), this.#parts);
-    const allow = [...new Set(match.endpoints.map((candidate) => candidate.method))];
+  #wrongMethod(request: Request, match: Match): Answer {
+    const allow = [...new Set(match.endpoints.map(({ method }) => method))];
     const message = `This route takes ${allow.join(" and ")}, not ${request.method}.`;
-    return Promise.resolve(this.#refusal(request, match, new GatewayError("method_not_allowed", message, { allow })));
+    return this.#refusal(request, match, new GatewayError("method_not_allowed", message, { allow }));
   }
 
   /** Refuses a request that reaches no endpoint, in the format of its route. */
@@ -263,6 +250,12 @@ export class Routes {
     const call = { id: newRequestId(), endpoint, services: this.#services, secret };
     return refusal(call, failureOf(call, thrown));
   }
+}
+
+/** Returns an answer as a browser gets it, or without its body for a HEAD request. */
+function adapted({ method }: Request, answer: Answer, cors: ReturnType<Cors> | undefined): Answer {
+  const sent = method === "HEAD" ? withoutBody(answer) : answer;
+  return cors ? { ...sent, headers: { ...sent.headers, ...cors.headers } } : sent;
 }
 
 /** A path without the characters of h3's patterns. */
