@@ -309,20 +309,15 @@ export function beginAttempt(call: Attempting, asked: AskedUpstream): Attempt {
   // Set this first: a backend that ignores the error below, and answers, is not charged the price of the caller's name.
   if (!asked.resting) found.answering = attempt;
   // An attempt with a time of its own is over already.
-  if (!asked.resting && asked.beganAt === undefined) assertPriced(found, asked);
+  if (!asked.resting && asked.beganAt === undefined)
+    try {
+      found.meter?.assertPrice({ name: attempt.name, model: asked.model });
+    } catch (error) {
+      throw toGatewayError(error);
+    }
   if (found.attempts.length < MAX_ATTEMPTS && !isEnded) found.attempts = [...found.attempts, attempt];
   return attempt;
 }
-
-function assertPriced({ meter }: Findings, asked: AskedUpstream): void {
-  try {
-    meter?.assertPrice({ name: nameOf(asked), model: asked.model });
-  } catch (error) {
-    throw toGatewayError(error);
-  }
-}
-
-const nameOf = ({ name, address, format }: AskedUpstream): string => name ?? address ?? format;
 
 const NO_HEADERS = {};
 
@@ -346,7 +341,7 @@ export class Attempt implements UpstreamObserver {
   constructor(call: Attempting, asked: AskedUpstream) {
     this.#call = call;
     this.#asked = asked;
-    this.name = nameOf(asked);
+    this.name = asked.name ?? asked.address ?? asked.format;
     this.model = asked.model;
     this.isResting = asked.resting === true;
     this.#number = call.found.attempts.filter(({ isResting }) => !isResting).length + 1;

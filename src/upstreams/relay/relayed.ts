@@ -342,18 +342,14 @@ class StreamedAnswer<Decoded> {
       const frame = source.slice(at, found < 0 ? source.length : found + blank.length);
       at += frame.length;
       this.#isAtFrame = found >= 0;
-      this.#feed(frame);
+      try {
+        this.#parser.feed(frame);
+      } catch {
+        // The parser throws when it is fed on behind an event that is too long.
+        const { maxEventChars } = this.#upstream.limits;
+        this.error ??= { thrown: tooLarge(`An event of the upstream's is longer than ${maxEventChars} characters.`) };
+      }
       if (wasAtFrame && found >= 0) decoder.note?.(frame);
-    }
-  }
-
-  #feed(source: string): void {
-    try {
-      this.#parser.feed(source);
-    } catch {
-      // The parser throws when it is fed on behind an event that is too long.
-      const { maxEventChars } = this.#upstream.limits;
-      this.error ??= { thrown: tooLarge(`An event of the upstream's is longer than ${maxEventChars} characters.`) };
     }
   }
 
