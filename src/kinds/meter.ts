@@ -6,7 +6,7 @@
 import { backendFailed, type GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import type { Certainty } from "../model/usage.ts";
-import { abandon, type AnyShape, assertOptions, quoted, shown, shownWord, unknownName } from "../options.ts";
+import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { CallRecord } from "../ports/observer.ts";
@@ -43,35 +43,6 @@ export const noCount = (name: string): string => `The model backend reported a u
 /** Tells the host of a count that is too high to be true, with the most that is believed. The parameters are those of `isTooHigh`. */
 export const tooMany = (name: string, count: number, estimate: number, added: number = TRUST.tokens): string =>
   `The model backend reported ${count} ${name}, and at most ${Math.floor(mostBelieved(estimate, added))} are believed.`;
-
-/**
- * Returns a host's price that throws a RangeError for anything but a number: in a sum and in a comparison, null would be a price of nothing.
- *
- * @param nameOf Returns the priced thing, such as `a call to "m"`.
- */
-export const checkedPrice = <Price extends (...asked: never[]) => number>(
-  price: Price,
-  nameOf: (...asked: Parameters<Price>) => string,
-): Price =>
-  // A proxy has the fields of the price, too.
-  new Proxy(price, {
-    apply(target, self, asked: Parameters<Price>) {
-      const cost: unknown = Reflect.apply(target, self, asked);
-      if (typeof cost === "number") return cost;
-      abandon(cost);
-      throw wrongPrice(cost, nameOf(...asked));
-    },
-  });
-
-/** Returns a price in whole units, rounded up. Throws a RangeError for anything but a finite number from 0 up. */
-export function wholeUnits(cost: number, priced: string): number {
-  const units = Math.ceil(cost);
-  if (Number.isSafeInteger(units) && cost >= 0) return units;
-  throw wrongPrice(cost, priced);
-}
-
-const wrongPrice = (cost: unknown, priced: string): RangeError =>
-  new RangeError(`The price of ${priced} must be a number from 0 up, not ${quoted(cost)}`);
 
 /** The lowest and the highest cost of a call, in quota units. */
 export interface Amounts {

@@ -1,11 +1,15 @@
-/** The cost of a call that is counted in tokens, in quota units: the highest possible cost before the call, and the charge after it. */
+/**
+ * The cost of a call that is counted in tokens, in quota units: the highest possible cost before the call, and the charge after it. Also the
+ * checks of a host's prices, for all kinds.
+ */
 
 import { CHAT, type ChatRequest, type OutputModality } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
+import { abandon, quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { type Amounts, checkedPrice, wholeUnits } from "../meter.ts";
+import type { Amounts } from "../meter.ts";
 
 /**
  * Returns the price of a usage for a model, in quota units; fractions are rounded up. The price must not fall as the input or the output
@@ -41,6 +45,35 @@ export interface Price {
 
 /** The default price: one unit for each input token and each output token. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;
+
+/**
+ * Returns a host's price that throws a RangeError for anything but a number: in a sum and in a comparison, null would be a price of nothing.
+ *
+ * @param nameOf Returns the priced thing, such as `a call to "m"`.
+ */
+export const checkedPrice = <HostPrice extends (...asked: never[]) => number>(
+  price: HostPrice,
+  nameOf: (...asked: Parameters<HostPrice>) => string,
+): HostPrice =>
+  // A proxy has the fields of the price, too.
+  new Proxy(price, {
+    apply(target, self, asked: Parameters<HostPrice>) {
+      const cost: unknown = Reflect.apply(target, self, asked);
+      if (typeof cost === "number") return cost;
+      abandon(cost);
+      throw wrongPrice(cost, nameOf(...asked));
+    },
+  });
+
+/** Returns a price in whole units, rounded up. Throws a RangeError for anything but a finite number from 0 up. */
+export function wholeUnits(cost: number, priced: string): number {
+  const units = Math.ceil(cost);
+  if (Number.isSafeInteger(units) && cost >= 0) return units;
+  throw wrongPrice(cost, priced);
+}
+
+const wrongPrice = (cost: unknown, priced: string): RangeError =>
+  new RangeError(`The price of ${priced} must be a number from 0 up, not ${quoted(cost)}`);
 
 /** Returns a host's own price that throws for anything but a number. */
 export const checkedTokenPrice = (price: Price): Price =>

@@ -2,7 +2,8 @@
 
 import type { ImageRequest } from "../../model/image.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { type Amounts, checkedPrice, wholeUnits } from "../meter.ts";
+import { checkedPrice, wholeUnits } from "../chat/price.ts";
+import type { Amounts } from "../meter.ts";
 
 /** The properties of an image that decide its price. */
 export interface ImageKind {
