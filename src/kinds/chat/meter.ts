@@ -20,6 +20,7 @@ import {
   type ModalityCount,
   sumOfUsages,
   type Usage,
+  type UsageStep,
   withParts,
 } from "../../model/usage.ts";
 import { quoted, unknownName } from "../../options.ts";
@@ -97,6 +98,9 @@ const MAX_TOOL_USES = 64;
 
 const sumOf = (counts: Readonly<Record<string, number>> | undefined): number =>
   Object.values(counts ?? {}).reduce((sum, count) => sum + count, 0);
+
+const tokensOf = (steps: readonly UsageStep[], name: "inputTokens" | "outputTokens"): number =>
+  steps.reduce((sum, step) => sum + (step[name] ?? 0), 0);
 
 /** An event with so many tokens takes milliseconds to count, and as long to write. */
 const HEAVY_TOKENS = 20_000;
@@ -480,9 +484,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     // An upstream that ignores the limit may send any amount in one event. Charge no more than where smaller events are cut.
     const most = this.#outputLimit * TRUST.times + TRUST.tokens;
     // The steps of an answer whose totals are unknown stand beside the estimates. Its media are those of the steps.
-    const inSteps = (name: "inputTokens" | "outputTokens"): number =>
-      (others.steps ?? []).reduce((sum, step) => sum + (step[name] ?? 0), 0);
-    const written = outputTokens === undefined ? inSteps("outputTokens") : 0;
+    const { steps } = others;
+    const written = outputTokens === undefined && steps ? tokensOf(steps, "outputTokens") : 0;
     const { image, audio } = written > 0 ? NO_MEDIA : this.#media;
     const estimated = Math.min(Math.ceil(this.#outputEstimate + image + audio), most) + written;
     // Before the end, the backend's latest count may not include the latest text.
@@ -493,7 +496,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         : others.details;
     return {
       // No model answers nothing: some servers count zero where they do not count, or before they have counted.
-      inputTokens: inputTokens || this.#inputTokens + inSteps("inputTokens"),
+      inputTokens: inputTokens || this.#inputTokens + (steps ? tokensOf(steps, "inputTokens") : 0),
       outputTokens: output,
       cacheReadTokens: others.cacheReadTokens ?? 0,
       cacheWriteTokens: others.cacheWriteTokens ?? 0,
@@ -505,7 +508,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       ...(others.serviceTier !== undefined && { serviceTier: others.serviceTier }),
       ...(typeof others.speed === "string" && { speed: others.speed }),
       ...(typeof others.inferenceGeo === "string" && { inferenceGeo: others.inferenceGeo }),
-      ...(others.steps && { steps: others.steps }),
+      ...(steps && { steps }),
     };
   }
 
