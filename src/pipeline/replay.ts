@@ -7,7 +7,7 @@ import { SharedStream } from "../http/shared-stream.ts";
 import { utf8Length } from "../model/json.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import type { RecordedAnswer, ReplayState } from "../ports/replay-store.ts";
+import type { RecordedAnswer, ReplayState, ReplayStore } from "../ports/replay-store.ts";
 import { takeSoon } from "./admission.ts";
 import { askStore, retryBehind, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
@@ -220,13 +220,7 @@ class Recording implements RunningCall, AnswerRecorder {
     const isTooLarge = answer.body !== undefined && utf8Length(answer.body) > maxReplayBytes;
     const kept = isTooLarge ? { ...answer, body: undefined } : answer;
     const record = { ...this.#entry, callId: call.id, answer: kept, retainMs };
-    const tell = (): Promise<void> => this.#replays.store.record(record, call.details);
-    // Until its lease ends, the claim keeps repetitions waiting.
-    await retryBehind(
-      call.clock,
-      () => tellStore(call, "replay-store", tell),
-      (next) => call.waitUntil(next),
-    );
+    await this.#tell((store) => store.record(record, call.details));
   }
 
   async #release(): Promise<void> {
@@ -234,7 +228,17 @@ class Recording implements RunningCall, AnswerRecorder {
     this.#isGivenUp = true;
     const { id, keyId } = this.#entry;
     const holder = { id, keyId, callId: call.id };
-    await tellStore(call, "replay-store", () => this.#replays.store.release(holder, call.details));
+    await this.#tell((store) => store.release(holder, call.details));
+  }
+
+  /** Tells the store how the call ended, and after a failure again behind the caller: until its lease ends, the claim blocks repetitions. */
+  async #tell(tell: (store: ReplayStore) => Promise<void>): Promise<void> {
+    const call = this.#call;
+    await retryBehind(
+      call.clock,
+      () => tellStore(call, "replay-store", () => tell(this.#replays.store)),
+      (next) => call.waitUntil(next),
+    );
   }
 
   #forget(): void {

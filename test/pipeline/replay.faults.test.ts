@@ -62,9 +62,9 @@ describe.each(FAULTS)("a replay store that %s", (_how, fault, ms) => {
     await bench.clock.advance(ms);
     expect((await answer).status).toBe(status);
     expect(bench.failures).toMatchObject([{ port: "replay-store" }]);
-    // An answer is told again, beside the call.
+    // The store is told again, beside the call.
     await bench.clock.advance(35_500 + 3 * ms);
-    expect(bench.failures).toHaveLength(status === 200 ? 4 : 1);
+    expect(bench.failures).toHaveLength(4);
     expect(bench.report()).toMatchObject(AT_REST);
   });
 
@@ -135,6 +135,28 @@ describe("a replay store", () => {
     expect([(await bench.repeat()).status, bench.asked()]).toEqual([200, 1]);
     expect(bench.report()).toMatchObject({ used: SEVEN, ...AT_REST });
   });
+
+  it.each(FAULTS)(
+    "that %s at a release is told it again, so that a repetition need not wait for the lease",
+    async (...[, fault, ms]) => {
+      let releases = 0;
+      const verbs = around((store) => ({
+        release: (holder) => (releases++ < 2 ? fault() : store.release(holder)),
+      }));
+      const limits = { leaseMs: 10 * MINUTE, storeTimeoutMs: STORE_MS };
+      const bench = repeating([[new GatewayError("rate_limited", "No.")], once], { limits }, verbs);
+      const refused = bench.repeat();
+      await bench.clock.advance(ms);
+      expect((await refused).status).toBe(429);
+      const again = bench.repeat();
+      await bench.clock.advance(0);
+      expect([releases, bench.asked()]).toEqual([1, 1]);
+      await bench.clock.advance(5_500 + ms + 1_000);
+      expect([releases, bench.asked()]).toEqual([3, 2]);
+      expect((await again).status).toBe(200);
+      expect(bench.report()).toMatchObject({ used: SEVEN, ...AT_REST });
+    },
+  );
 
   it("that is slow to tell of a reused key has nobody refused but who reuses it", async () => {
     const { promise: told, resolve: tell } = Promise.withResolvers<void>();
