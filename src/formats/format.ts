@@ -513,6 +513,6 @@ export interface AnswerDecoder<Event = ChatEvent> {
   answer(body: string): Event[];
   /** True once the answer has said something in its format, beside its beginning and its counts. Missing in a decoder that cannot tell. */
   readonly hasSaid?: boolean;
-  /** Returns the counts in a frame or a complete answer after another method has thrown for it. */
+  /** Returns the events to charge of a frame or an answer that is lost: another method has thrown for it, or its text breaks off. */
   lost?(text: string): Event[];
 }

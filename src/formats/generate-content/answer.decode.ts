@@ -7,6 +7,7 @@ import { given, isJsonObject, jsonLine, type JsonLimits, type JsonObject } from 
 import type { Usage } from "../../model/usage.ts";
 import { isError } from "../shared/errors.decode.ts";
 import type { VariedFields } from "../shared/frame-shape.ts";
+import { elementsIn } from "../shared/json-text.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { addEvent, lostUsage, NativeDecoder, parseAnswer } from "../shared/upstream.ts";
 import { GroundingUses } from "../shared/usage.decode.ts";
@@ -39,6 +40,8 @@ export class GenerateContentDecoder extends NativeDecoder {
   readonly #callers: Set<number> = new Set();
   /** The searches of the answer; undefined before the first search. */
   #searches: GroundingUses | undefined;
+  /** The events of the text that is being decoded, up to a wrong chunk; undefined while the text is not parsed. */
+  #decoded: ChatEvent[] | undefined;
 
   constructor(limits?: JsonLimits) {
     super(FORMAT, limits, unsupportedInAnswer);
@@ -48,12 +51,30 @@ export class GenerateContentDecoder extends NativeDecoder {
   frame(event: string | undefined, data: string): ChatEvent[] {
     // Some gateways end the stream as another format does. The official clients cannot read that frame.
     if (data.trim() === "[DONE]") return [];
+    this.#decoded = undefined;
     const parsed = parseAnswer(data, this.limits);
-    return this.#chunks(parsed, event).map((chunk) => this.#chunk(chunk, Array.isArray(parsed) ? undefined : data));
+    if (Array.isArray(parsed)) return this.#list(parsed, event);
+    return this.#chunks(parsed, event).map((chunk) => this.#chunk(chunk, data));
   }
 
+  /** Returns the counts of a chunk, and the chunks in front of the place where a list of chunks is wrong or breaks off. */
   lost(text: string): ChatEvent[] {
-    return lostUsage(text, this.limits, ({ usageMetadata }) => usageMetadata, UsageMetadata, decodeUsage);
+    const decoded = (this.#decoded ??= this.#brokenList(text));
+    return [
+      ...decoded,
+      ...lostUsage(text, this.limits, ({ usageMetadata }) => usageMetadata, UsageMetadata, decodeUsage),
+    ];
+  }
+
+  /** Decodes the complete chunks of a list that is no valid JSON. */
+  #brokenList(text: string): ChatEvent[] {
+    this.#decoded = [];
+    try {
+      for (const chunk of elementsIn(text.trim())) this.#list([parseAnswer(chunk, this.limits)]);
+    } catch {
+      // The chunk that broke off, or is wrong.
+    }
+    return this.#decoded;
   }
 
   protected isComplete(): boolean {
@@ -64,9 +85,7 @@ export class GenerateContentDecoder extends NativeDecoder {
 
   /** Decodes a complete answer, or a stream that came as one JSON array. */
   protected override answered(wire: unknown, body: string): ChatEvent[] {
-    const events = Array.isArray(wire)
-      ? this.#chunks(wire).map((chunk) => this.#chunk(chunk))
-      : super.answered(wire, body);
+    const events = Array.isArray(wire) ? this.#list(wire) : super.answered(wire, body);
     if (!this.isComplete()) throw backendFailed("The model backend's answer has no end.");
     return events;
   }
@@ -83,6 +102,13 @@ export class GenerateContentDecoder extends NativeDecoder {
     return isText && others.length === 0 && more.length === 0 ? VARIED_FIELDS : undefined;
   }
 
+  /** Decodes a list of chunks. */
+  #list(wire: readonly unknown[], event?: string): ChatEvent[] {
+    const events = (this.#decoded ??= []);
+    for (const one of wire) for (const chunk of this.#chunks(one, event)) addEvent(events, this.#chunk(chunk));
+    return events;
+  }
+
   #chunk(chunk: GenerateContentResponse, data: string = jsonLine(chunk)): NativeEvent {
     const wire = chunk as unknown as JsonObject;
     this.read(wire);
@@ -90,19 +116,15 @@ export class GenerateContentDecoder extends NativeDecoder {
   }
 
   /**
-   * Checks a complete answer, a chunk, or a list of chunks. Skips an empty object, which only keeps the connection open. If the upstream
-   * sent an error instead, throws this error.
+   * Checks a complete answer or a chunk. Returns none for an empty object, which only keeps the connection open. If the upstream sent an error
+   * instead, throws this error.
    */
-  #chunks(parsed: unknown, event?: string): GenerateContentResponse[] {
-    const chunks: GenerateContentResponse[] = [];
-    for (const chunk of Array.isArray(parsed) ? (parsed as unknown[]) : [parsed]) {
-      if (isError(chunk, event)) throw decodeErrorBody(chunk);
-      if (!isJsonObject(chunk)) throw backendFailed("The model backend's answer is no JSON object.");
-      if (!isValid(GenerateContentResponse, chunk))
-        throw backendFailed("The model backend's answer has not the shape of one.");
-      if (Object.keys(chunk).length > 0) addEvent(chunks, chunk);
-    }
-    return chunks;
+  #chunks(chunk: unknown, event?: string): GenerateContentResponse[] {
+    if (isError(chunk, event)) throw decodeErrorBody(chunk);
+    if (!isJsonObject(chunk)) throw backendFailed("The model backend's answer is no JSON object.");
+    if (!isValid(GenerateContentResponse, chunk))
+      throw backendFailed("The model backend's answer has not the shape of one.");
+    return Object.keys(chunk).length > 0 ? [chunk] : [];
   }
 
   protected read(wire: JsonObject): void {

@@ -92,20 +92,26 @@ export class ObjectText {
  * @param change Returns the elements that replace an element. Both are JSON.
  */
 export function withElements(text: string, change: (json: string) => string | readonly string[]): string {
-  if (text[0] !== "[") return text;
   const changed: string[] = [];
   let isSame = true;
-  for (let at = skipSpace(text, 1); at < text.length - 1;) {
-    const end = endOfValue(text, at);
-    const element = text.slice(at, end);
+  for (const element of elementsIn(text)) {
     const elements = change(element);
     isSame &&= elements === element;
     if (typeof elements === "string") changed.push(elements);
     else changed.push(...elements);
+  }
+  return isSame ? text : `[${changed.join(",")}]`;
+}
+
+/** Yields the elements of a JSON array, each as JSON; nothing for any other text. Of an array that breaks off, the last may be a part. */
+export function* elementsIn(text: string): Generator<string, undefined> {
+  if (text[0] !== "[") return;
+  for (let at = skipSpace(text, 1); at < text.length - 1;) {
+    const end = endOfValue(text, at);
+    yield text.slice(at, end);
     // Skip the comma.
     at = skipSpace(text, skipSpace(text, end) + 1);
   }
-  return isSame ? text : `[${changed.join(",")}]`;
 }
 
 /** Finds the members of a value, by their names: none if no object begins here. Of members with one name, the last counts. */

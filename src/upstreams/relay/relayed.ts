@@ -74,7 +74,9 @@ export async function* relayed<Decoded, Event>(
       call.decoder.end();
     } else if (isOfType(response, JSON_TYPE)) {
       // Some upstreams answer a request for a stream with a complete answer too.
-      const { events, error } = await completeAnswer(response, upstream, call, exchange);
+      const bytes = new BodyBytes(upstream.limits.maxBodyBytes);
+      context.reportUnread?.(() => call.unread?.(call.decoder.lost?.(bytes.text()) ?? []) ?? []);
+      const { events, error } = await completeAnswer(response, bytes, upstream, call, exchange);
       context.reportUnread?.(() => call.unread?.([]) ?? []);
       for (const event of call.handOn(events, exchange, observation)) yield event;
       if (error) throw error.thrown;
@@ -411,30 +413,29 @@ function errorEvent(thrown: unknown, data: string): unknown {
   return isOwn ? thrown : backendFailed("The model backend ended its answer with an error.", data);
 }
 
+/** Reads and decodes a complete answer. Of one that fails, returns the events to charge and the error. */
 async function completeAnswer<Decoded>(
   response: UpstreamResponse,
+  bytes: BodyBytes,
   upstream: Upstream,
   call: Pick<RelayedCall<Decoded, unknown>, "codec" | "decoder" | "path">,
   exchange: Exchange,
 ): Promise<Pick<StreamedAnswer<Decoded>, "error"> & { readonly events: readonly Decoded[] }> {
-  const { limits, timeouts } = upstream;
   const { decoder } = call;
-  exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
-  let text: string;
-  try {
-    text = new TextDecoder().decode(await readBytes(response, limits.maxBodyBytes, exchange));
-  } catch (error) {
-    throw brokenOff(error);
-  }
-  const isLarge = text.length > LARGE_CHARS;
-  if (isLarge) await nextIteration();
+  exchange.enter({ name: "next event", limitMs: upstream.timeouts.betweenEventsMs });
+  let isLarge = false;
   let events: readonly Decoded[];
   let error: { readonly thrown: unknown } | undefined;
   try {
+    await bytes.read(response, exchange);
+    const text = bytes.text();
+    isLarge = text.length > LARGE_CHARS;
+    if (isLarge) await nextIteration();
     events = decoder.answer(text);
   } catch (thrown) {
+    const text = bytes.text();
     events = decoder.lost?.(text) ?? [];
-    error = { thrown: ofOtherFormat(thrown, [text], upstream, call) };
+    error = { thrown: ofOtherFormat(brokenOff(thrown), [text], upstream, call) };
   }
   if (isLarge) await nextIteration();
   return { events, error };
@@ -450,18 +451,42 @@ export async function readBytes(
   maxBytes: number,
   exchange?: Exchange,
 ): Promise<Uint8Array> {
-  let first: Uint8Array | undefined;
-  let bytes: GrowingBytes | undefined;
-  for (let piece = await response.read(); piece; piece = await response.read()) {
-    exchange?.touch();
-    if ((bytes ?? first ?? "").length + piece.length > maxBytes)
-      throw tooLarge(`The upstream's answer is larger than ${bytesInWords(maxBytes)}.`);
-    if (first && !bytes) (bytes = new GrowingBytes(maxBytes)).append(first);
-    // Do not copy an answer that comes in one piece, as most do.
-    if (bytes) bytes.append(piece);
-    else first = piece;
+  const body = new BodyBytes(maxBytes);
+  await body.read(response, exchange);
+  return body.seal();
+}
+
+/** The bytes of a body that have come so far. */
+class BodyBytes {
+  readonly #maxBytes: number;
+  #first: Uint8Array = NO_BYTES;
+  #all: GrowingBytes | undefined;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
-  return bytes?.seal() ?? first ?? new Uint8Array();
+
+  async read(response: UpstreamResponse, exchange?: Exchange): Promise<void> {
+    for (let piece = await response.read(); piece; piece = await response.read()) {
+      exchange?.touch();
+      const { length } = this.#all ?? this.#first;
+      if (length + piece.length > this.#maxBytes)
+        throw tooLarge(`The upstream's answer is larger than ${bytesInWords(this.#maxBytes)}.`);
+      if (length > 0 && !this.#all) (this.#all = new GrowingBytes(this.#maxBytes)).append(this.#first);
+      // Do not copy an answer that comes in one piece, as most do.
+      if (this.#all) this.#all.append(piece);
+      else this.#first = piece;
+    }
+  }
+
+  /** Returns the bytes. Read nothing afterwards. */
+  seal(): Uint8Array {
+    return this.#all?.seal() ?? this.#first;
+  }
+
+  text(): string {
+    return new TextDecoder().decode(this.seal());
+  }
 }
 
 const tooLarge = (why: string): GatewayError => backendError("failed", new Error(why));
