@@ -203,7 +203,7 @@ export const DEFAULT_LIMITS: Limits = {
  *   or does not exist.
  */
 export const resolveLimits = (overrides?: Partial<Limits>): Limits =>
-  overridden("limits", DEFAULT_LIMITS, overrides, {}, OTHER_NAMES);
+  overridden("createGateway: limits", DEFAULT_LIMITS, overrides, {}, OTHER_NAMES);
 
 /** The limits that other libraries name otherwise. */
 const OTHER_NAMES = { timeout: "deadlineMs", timeoutMs: "deadlineMs" } as const;

@@ -71,7 +71,7 @@ describe("limits", () => {
   it("refuse what is no number", () => {
     const wrong: object = { leaseMs: "60000" };
     expect(() => resolveLimits(wrong)).toThrow(TypeError);
-    expect(() => resolveLimits(wrong)).toThrow(`limits.leaseMs must be a positive integer, not "60000"`);
+    expect(() => resolveLimits(wrong)).toThrow(`createGateway: limits.leaseMs must be a positive integer, not "60000"`);
   });
 
   it.each(times)("refuse %s beyond what a timer can wait, which would fire at once", (name) => {

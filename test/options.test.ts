@@ -490,6 +490,11 @@ describe("a wrong shape gets a sentence", () => {
       "memoryQuotaStore: budgets[0]: expects an object of options with id and amount, not null.",
     ],
     [
+      "a period of a budget",
+      () => make(memoryQuotaStore, [], { budgets: [{ id: "a", amount: 1, period: 7 }] }),
+      "memoryQuotaStore: budgets[0]: period must be a text, not a number.",
+    ],
+    [
       "no key",
       () => make(memoryQuotaStore, [null]),
       "memoryQuotaStore: keys[0]: expects an object of options, not null.",
@@ -534,6 +539,56 @@ describe("a wrong shape gets a sentence", () => {
       "an option of an upstream",
       () => make(route, { routes: { fast: { upstreams: [{ backend, wieght: 1 }] } } }),
       'route: routes["fast"].upstreams[0]: wieght does not exist; did you mean weight? There are',
+    ],
+    [
+      "two upstreams of one name",
+      () => make(route, { routes: { fast: { upstreams: [{ backend, name: "a" }, backend, { backend, name: "a" }] } } }),
+      'route: routes["fast"]: upstreams[0] and upstreams[2] have the same name, "a". Give each upstream a name of its own.',
+    ],
+    [
+      "an upstream with the name that another gets by default",
+      () => make(route, { routes: { fast: { upstreams: [backend, backend, { backend, name: "fast 1" }] } } }),
+      'route: routes["fast"]: upstreams[1] and upstreams[2] have the same name, "fast 1".',
+    ],
+    [
+      "an option of a route beside the routes",
+      () => make(route, { routes: { fast: { upstreams: [backend] } }, onBreak: "continue" }),
+      'route: onBreak does not exist; did you mean routes["fast"].onBreak? There are routes,',
+    ],
+    [
+      "an option of an upstream beside the routes",
+      () => make(route, { routes: { fast: backend }, weight: 1 }),
+      'route: weight does not exist; did you mean routes["fast"].upstreams[0].weight? There are routes,',
+    ],
+    [
+      "upstreams without routes",
+      () => make(route, { upstreams: [backend] }),
+      'route: upstreams does not exist; did you mean routes["*"].upstreams? There are routes,',
+    ],
+    [
+      "an option of an upstream in a route",
+      () => make(route, { routes: { fast: { upstreams: [backend], weight: 1 } } }),
+      'route: routes["fast"]: weight does not exist; did you mean upstreams[0].weight? There are upstreams,',
+    ],
+    [
+      "an upstream as a route",
+      () => make(route, { routes: { fast: { backend, weight: 1 } } }),
+      'route: routes["fast"]: backend does not exist; did you mean upstreams[0].backend? There are upstreams,',
+    ],
+    [
+      "an option of all routes in one",
+      () => make(route, { routes: { fast: { upstreams: [backend], retry: { rounds: 0 } } } }),
+      'route: routes["fast"]: retry does not exist; did you mean retry beside routes? There are upstreams,',
+    ],
+    [
+      "an option of a route in an upstream",
+      () => make(route, { routes: { fast: { upstreams: [{ backend, onBreak: "continue" }] } } }),
+      'route: routes["fast"].upstreams[0]: onBreak does not exist; did you mean routes["fast"].onBreak? There are backend,',
+    ],
+    [
+      "an option of all routes in an upstream",
+      () => make(route, { routes: { fast: { upstreams: [{ backend, breaker: {} }] } } }),
+      'route: routes["fast"].upstreams[0]: breaker does not exist; did you mean breaker beside routes? There are backend,',
     ],
     [
       "a storage",

@@ -1,6 +1,6 @@
 /** Converts units to money: a unit is a millionth of the currency. Amounts stay exact, because none becomes a binary fraction. */
 
-import { isCurrencyCode } from "../options.ts";
+import { type Check, checkOf, isCurrencyCode } from "../options.ts";
 
 /** The digits behind the point: a unit is a millionth of a currency. */
 export const DECIMALS = 6;
@@ -15,16 +15,21 @@ export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
  * Returns the units of an amount of money, rounded to whole ones: a unit is a millionth of the currency, whichever it is. `unitsOfMoney(12.5)`
  * is 12,500,000.
  *
- * @throws RangeError for anything but a number from 0 up, for more than 2^53 - 1 units, and for less than a unit.
+ * @throws TypeError for anything but a number; RangeError for a number below 0, for more than 2^53 - 1 units, and for less than a unit.
  */
 export function unitsOfMoney(amount: number): number {
-  const units = typeof amount === "number" ? Math.round(amount * UNITS_OF_ONE) : Number.NaN;
-  if (Number.isSafeInteger(units) && units >= 0 && (units > 0 || amount === 0)) return units;
-  const given = typeof amount === "number" ? String(amount) : `of the type ${typeof amount}`;
-  throw new RangeError(
-    `unitsOfMoney: an amount of money must be 0, or a number from ${decimalsOf(1)} to ${decimalsOf(MOST_UNITS)}, not ${given}`,
-  );
+  assertMoney("unitsOfMoney: an amount of money", amount);
+  return Math.round(amount * UNITS_OF_ONE);
 }
+
+const assertMoney: Check = (path, amount) =>
+  checkOf({
+    words: `0, or a number from ${decimalsOf(1)} to ${decimalsOf(MOST_UNITS)}`,
+    allows: (value) => {
+      const units = Math.round(value * UNITS_OF_ONE);
+      return Number.isSafeInteger(units) && units >= 0 && (units > 0 || value === 0);
+    },
+  })(path, amount);
 
 /** Returns the code of a currency in capitals; undefined for any other text. */
 export const currencyCode = (text: string): string | undefined =>

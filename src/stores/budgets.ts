@@ -1,7 +1,7 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
 import { MOST_UNITS } from "../model/money.ts";
-import { assertOptions, type Check, fieldsOf, quoted, type Shapes } from "../options.ts";
+import { assertOptions, assertText, type Check, fieldsOf, quoted, type Shapes } from "../options.ts";
 import type { TightestBudget } from "../ports/quota-store.ts";
 import { assertInteger, Books } from "./ledger.ts";
 
@@ -161,6 +161,7 @@ export interface BudgetTerms {
 }
 
 const assertPeriod: Check = (path, period) => {
+  assertText(path, period);
   if (period !== "day" && period !== "week" && period !== "month")
     throw new RangeError(`${path} must be "day", "week" or "month", not ${quoted(period)}`);
 };

@@ -10,7 +10,18 @@ import { EMBEDDING, type EmbeddingEvent, type EmbeddingRequest, type EmbeddingUs
 import { IMAGE, type ImageEvent, type ImageRequest, type ImageUsage } from "../model/image.ts";
 import type { JsonObject } from "../model/json.ts";
 import { TOKEN_COUNTS } from "../model/usage.ts";
-import { assertOptions, fieldsOf, nearest, type Shapes, shown, shownWord } from "../options.ts";
+import {
+  AMOUNT,
+  assertOptions,
+  assertText,
+  type Check,
+  checkOf,
+  fieldsOf,
+  nearest,
+  type Shapes,
+  shown,
+  shownWord,
+} from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CallContext } from "../ports/model-backend.ts";
@@ -204,6 +215,8 @@ export function reply(content: string | Iterable<ReplyPiece>, options: ReplyOpti
   return chatTurn(typeof content === "string" ? [content] : content, options);
 }
 
+const assertObject: Check = checkOf("object");
+
 /** Throws a TypeError for a content without pieces. Only `reply` takes a text: elsewhere, each of its characters would be a piece. */
 function assertPieces(name: string, what: string, content: unknown): void {
   const isIterable = typeof (Object(content) as Partial<Iterable<unknown>>)[Symbol.iterator] === "function";
@@ -222,6 +235,8 @@ function chatTurn(content: Iterable<Piece>, { reasoning, ...setup }: ReplyOption
  * @example reply(["Let me look.", toolCall("weather", { city: "Bern" }), toolCall("weather", { city: "Basel" })]);
  */
 export function toolCall(name: string, input: JsonObject = {}, options: ToolCallOptions = {}): Turn {
+  assertText("toolCall: name", name);
+  assertObject("toolCall: input", input);
   assertOptions<ToolCallOptions>("toolCall", options, { ...REPLY_SHAPES, id: "string?" });
   const { id, ...rest } = options;
   const call = ({ asked, events }: Scene): ChatEvent[] => [
@@ -232,6 +247,7 @@ export function toolCall(name: string, input: JsonObject = {}, options: ToolCall
 
 /** Answers a chat with a refusal. A format that does not separate refusals from text writes the refusal as text. */
 export function refusal(text = "I cannot help with that.", options: ReplyOptions = {}): Turn {
+  assertText("refusal: text", text);
   assertOptions<ReplyOptions>("refusal", options, REPLY_SHAPES);
   return chatTurn([{ type: "refusal-delta", text }], options);
 }
@@ -267,7 +283,7 @@ export function failure(error: GatewayErrorCode | Error, message = "The script f
  * @example reply([delay(5_000), "Sorry for the wait."]);
  */
 export function delay(ms: number): Turn {
-  if (!Number.isFinite(ms) || ms < 0) throw new RangeError("delay: the time must be milliseconds from 0 up.");
+  assertTime("delay: the time", ms);
   return turnOf([
     ({ asked, clock }) => {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -277,14 +293,17 @@ export function delay(ms: number): Turn {
   ]);
 }
 
+const assertTime: Check = checkOf({ ...AMOUNT, words: "milliseconds from 0 up" });
+
 const never: Promise<never> = new Promise(() => {});
 
 /** Says nothing more until the gateway cuts the call, for example at its deadline or when its client disconnects. */
 export const silence = (): Turn => turnOf([never]);
 
 /** Repeats a text until the gateway cuts the call. */
-export const endless = (text = "word "): Turn =>
-  turnOf(
+export function endless(text = "word "): Turn {
+  assertText("endless: text", text);
+  return turnOf(
     {
       *[Symbol.iterator]() {
         for (;;) yield text;
@@ -292,6 +311,7 @@ export const endless = (text = "word "): Turn =>
     },
     { kind: CHAT },
   );
+}
 
 /** A PNG of one white pixel. */
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==";

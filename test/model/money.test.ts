@@ -18,18 +18,20 @@ it("turns money into units, which are millionths of any currency", () => {
   expect(moneyOf(unitsOfMoney(5_000), "JPY")).toBe("5000 JPY");
 });
 
-it.each<[unknown, string]>([
+it.each<[unknown, string, ErrorConstructor?]>([
   [-1, "-1"],
   [Number.NaN, "NaN"],
   [Infinity, "Infinity"],
   [9_007_199_254.742, "9007199254.742"],
   [0.000_000_1, "1e-7"],
-  ["50", "of the type string"],
-  [50n, "of the type bigint"],
-])("refuses %s as an amount of money", (money, given) => {
+  ["50", '"50"', TypeError],
+  ["$50", "a text", TypeError],
+  [undefined, "undefined", TypeError],
+  [50n, "a bigint", TypeError],
+])("refuses %s as an amount of money", (money, given, Class = RangeError) => {
   expect(() => unitsOfMoney(money as number)).toThrow(
-    new RangeError(
-      `unitsOfMoney: an amount of money must be 0, or a number from 0.000001 to 9007199254.740991, not ${given}`,
+    new Class(
+      `unitsOfMoney: an amount of money must be 0, or a number from 0.000001 to 9007199254.740991, not ${given}.`,
     ),
   );
 });

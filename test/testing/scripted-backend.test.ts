@@ -269,13 +269,21 @@ describe("a script that does not fit", () => {
     [() => embedding("Hi" as never), "embedding: expects vectors or pieces, not a text"],
     [() => failure(500 as never), "failure: expects an error code or an error, not a number"],
     [() => failure(undefined as never), "failure: expects an error code or an error, not undefined"],
+    [() => toolCall(undefined as never), "toolCall: name must be a text, not undefined."],
+    [() => toolCall({ city: "Bern" } as never), "toolCall: name must be a text, not an object."],
+    [() => toolCall("weather", "Bern" as never), "toolCall: input must be an object, not a text."],
+    [() => refusal(5 as never), "refusal: text must be a text, not a number."],
+    [() => endless(5 as never), "endless: text must be a text, not a number."],
   ])("because its turn %o gets something else is refused", (turn, message) => {
     expect(turn).toThrow(message);
   });
 
   it("because its bytes are no picture, or its time no time, is refused", () => {
     expect(() => image(new Uint8Array(9))).toThrow("image: the bytes must be those of a PNG, JPEG or WebP.");
-    expect(() => delay(-1)).toThrow("delay: the time must be milliseconds from 0 up.");
+    expect(() => delay(-1)).toThrow(new RangeError("delay: the time must be milliseconds from 0 up, not -1."));
+    expect(() => delay("1s" as never)).toThrow(
+      new TypeError("delay: the time must be milliseconds from 0 up, not a text."),
+    );
   });
 });
 

@@ -37,7 +37,7 @@ import { Attempts, DEFAULT_RETRY, RETRY_RULES, type RetryOptions } from "./attem
 import type { Balance, BalancedOrder } from "./balance.ts";
 import type { Canary, CanaryOrder } from "./canary.ts";
 import { continuing, type Leg, type Legs, type Send } from "./continue.ts";
-import { assertBackend, namesOf, upstreamOf } from "./given.ts";
+import { assertBackend, assertPlace, namesOf, UPSTREAM, upstreamOf } from "./given.ts";
 import type { Hedge, Hedger } from "./hedge.ts";
 import { type Affinity, type CallOrder, OrderByWeight, type UpstreamOrder } from "./order.ts";
 import type { RoutableRequest } from "./reading.ts";
@@ -136,6 +136,17 @@ const ROUTE_SHAPES: {
 };
 
 /**
+ * Returns the place of an option of `route`, of one of its routes, or of an upstream; undefined for any other name.
+ *
+ * @param path The path of the route that the options stand beside or in.
+ */
+function placeIn(path: string, name: string): string | undefined {
+  if (Object.hasOwn(ROUTE_SHAPES.route, name)) return `${path}${name}`;
+  if (Object.hasOwn(UPSTREAM, name)) return `${path}upstreams[0].${name}`;
+  return Object.hasOwn(ROUTE_SHAPES.options, name) ? `${name} beside routes` : undefined;
+}
+
+/**
  * Makes one backend from several, for the given kinds of request.
  *
  * @param verbOf The function of a backend for each kind.
@@ -202,6 +213,9 @@ class RouteTable {
     const { routes: given, ...others } = Object(options) as Partial<RouteOptions>;
     if (given === undefined && Object.values(others).some((one) => givenInstead(one) === "a backend"))
       throw new TypeError("route: the models must be in routes: write route({ routes: { … } }).");
+    const [first = "*"] = Object.keys(Object(given));
+    if (Object(options) === options)
+      assertPlace("route", options, ROUTE_SHAPES.options, (name) => placeIn(`routes[${JSON.stringify(first)}].`, name));
     assertOptions<RouteOptions>("route", options, ROUTE_SHAPES.options);
     const { routes, retry, breaker, observer, clock = systemClock, random = Math.random } = options;
     const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
@@ -209,16 +223,20 @@ class RouteTable {
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const quoted = JSON.stringify(pattern);
-        assertBackend(`route: routes[${quoted}]`, to, "upstreams", ROUTE_SHAPES.route, verbs);
+        const where = `route: routes[${quoted}]`;
+        assertBackend(where, to, "upstreams", ROUTE_SHAPES.route, verbs, (name) => placeIn("", name));
         const route: Route = "upstreams" in to ? to : { upstreams: [to] };
         const { upstreams, hangUp, onBreak } = route;
-        if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
+        if ("upstreams" in to) {
+          assertPlace(where, to, ROUTE_SHAPES.route, (name) => placeIn("", name));
+          assertOptions<Route>(where, to, ROUTE_SHAPES.route);
+        }
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
           throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
-        const where = `route: routes[${quoted}]`;
-        const all = upstreams.map((one, at) => upstreamOf(`${where}.upstreams[${at}]`, one, verbs));
-        const names = namesOf(all, pattern);
+        const place = (name: string): string | undefined => placeIn(`routes[${quoted}].`, name);
+        const all = upstreams.map((one, at) => upstreamOf(`${where}.upstreams[${at}]`, one, verbs, place));
+        const names = namesOf(where, all, pattern);
         const routed = all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock));
         const balanced = route.balance?.open(clock, random);
         const drawn = balanced ?? byWeight;
@@ -226,7 +244,7 @@ class RouteTable {
         const canary = route.canary?.open(where, names, usual);
         const copied = route.shadow?.upstream;
         const shadow = copied && {
-          upstream: new RoutedBackend(copied, namesOf([copied], `${pattern} shadow`)[0] ?? "", breakers, clock),
+          upstream: new RoutedBackend(copied, namesOf(where, [copied], `${pattern} shadow`)[0] ?? "", breakers, clock),
           copies: route.shadow.open(clock, random),
         };
         return [

@@ -28,8 +28,8 @@ export interface RouteUpstream {
   /** The backend that answers. */
   readonly backend: ModelBackend;
   /**
-   * The name for records, metrics and failures. Default: the backend's own `name`, or else the pattern of the route, with the index in the
-   * route's list, from 0, where several have the same.
+   * The name for records, metrics and failures. No two upstreams of a route may have the same. Default: the backend's own `name`, or else the
+   * pattern of the route, with the index in the route's list, from 0, where several have the same.
    */
   readonly name?: string;
   /** The share of calls, relative to the other upstreams. An upstream of weight 0 is asked only after the others failed. Default: 1. */
