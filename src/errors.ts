@@ -274,6 +274,22 @@ function wrapping(error: GatewayError): GatewayError {
   return error;
 }
 
+/** Returns the cause of an error that a function of the host has thrown: names the function for the log, and leaves the stack to its own cause. */
+export function failedIn(name: string, thrown: unknown): Error {
+  const error = new Error(`${name} has failed.`, { cause: thrown });
+  if (isError(thrown)) error.stack = String(error);
+  return error;
+}
+
+/** Runs a function of the host. An error that it throws gets the name of the function. A GatewayError stays, because it is meant for callers. */
+export function named<Result>(name: string, run: () => Result): Result {
+  try {
+    return run();
+  } catch (thrown) {
+    throw thrown instanceof GatewayError ? thrown : failedIn(name, thrown);
+  }
+}
+
 /**
  * The cause of an error of an upstream whose settings have a mistake, so that every such call fails. Its message tells the operator the mistake
  * and the remedy, without secrets, and is recorded.

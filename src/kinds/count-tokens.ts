@@ -1,6 +1,6 @@
 /** Estimates the tokens of a text by its scripts, in one linear pass. The text may come in pieces. */
 
-import { GatewayError } from "../errors.ts";
+import { GatewayError, named } from "../errors.ts";
 import { abandon } from "../options.ts";
 
 /** Counts the tokens of a text; fractions are summed before they are rounded up. */
@@ -15,7 +15,9 @@ export function assertTokens(tokens: number): number {
 
 /** Returns a host's own count that throws for each wrong result: in a sum, a wrong result would be lost. */
 export const checkedCount = (countTokens: CountTokens): CountTokens =>
-  countTokens === countTokensByScript ? countTokens : (text) => assertTokens(countTokens(text));
+  countTokens === countTokensByScript
+    ? countTokens
+    : (text) => assertTokens(named("countTokens", () => countTokens(text)));
 
 /** A class of characters with equal costs. Costs are in tokens. */
 interface CharacterClass {

@@ -47,7 +47,7 @@ function isNeeded(hook: Hook, told: HookCall): boolean {
   try {
     return hook.needsDuring?.(told) ?? true;
   } catch (thrown) {
-    throw hookFailed(thrown);
+    throw hookFailed("hooks: needsDuring", thrown);
   }
 }
 
@@ -200,7 +200,7 @@ class HookRun {
 
   #failed(event: HookEvent | undefined, thrown: unknown): Decided {
     if (thrown instanceof GatewayError) throw thrown;
-    const failed = hookFailed(thrown);
+    const failed = hookFailed("hooks: during", thrown);
     if (this.#hook.down !== "open") throw failed;
     report(this.#call, failed);
     this.#isOff = true;

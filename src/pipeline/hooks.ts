@@ -5,7 +5,7 @@ import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts
 import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat-request.ts";
 import { JsonBudget, type JsonLimits } from "../model/json.ts";
-import { assertOptions } from "../options.ts";
+import { assertOptions, shown } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
@@ -22,6 +22,9 @@ import {
   wrongReturn,
 } from "./output.ts";
 import { report, reporterOf } from "./reports.ts";
+
+/** Reports what a function has thrown, with its name. */
+type Fail = ReturnType<typeof reporterOf>;
 
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
@@ -61,7 +64,7 @@ export class Hooks {
   readonly #clock: Clock;
   readonly #maxWaitingBytes: number;
   /** The answers that wait for an `after`, with the reporters of their calls. */
-  readonly #running = new Map<Promise<void>, (thrown: unknown) => void>();
+  readonly #running = new Map<Promise<void>, Fail>();
   #waitingBytes = 0;
   #isClosed = false;
 
@@ -119,7 +122,7 @@ export class Hooks {
       const changed = await this.#ask(call, hook, request, given, told);
       call.assertLive();
       const isChanged = changed !== undefined && changed !== null;
-      if (isChanged) request = withNative(given, changedBy(given, changed, counts));
+      if (isChanged) request = withNative(given, changedBy(this.#nameOf(hook, "before"), given, changed, counts));
       // The failure of such a hook, such as a change in place, is passed over.
       if (isChanged || hook.down === "open") given = undefined;
     }
@@ -151,7 +154,7 @@ export class Hooks {
     } catch (thrown) {
       call.assertLive();
       if (thrown instanceof GatewayError) throw thrown;
-      const failed = hookFailed(thrown);
+      const failed = hookFailed(this.#nameOf(hook, "before"), thrown);
       if (down === "closed") throw failed;
       report(call, failed);
       return undefined;
@@ -184,13 +187,17 @@ export class Hooks {
     }
   }
 
-  async #tell(answer: HookAnswer, told: HookCall, fail: (thrown: unknown) => void): Promise<void> {
+  #nameOf(hook: Hook, method: "before" | "after"): string {
+    return `hooks[${this.#hooks.indexOf(hook)}].${method}`;
+  }
+
+  async #tell(answer: HookAnswer, told: HookCall, fail: Fail): Promise<void> {
     for (const hook of this.#hooks) {
       if (!hook.after || this.#isClosed) continue;
       try {
         await this.#inTime(hook, () => hook.after?.(answer, told));
       } catch (thrown) {
-        if (!this.#isClosed) fail(thrown);
+        if (!this.#isClosed) fail(thrown, this.#nameOf(hook, "after"));
       }
     }
   }
@@ -279,6 +286,7 @@ function assertHook(path: string, hook: Hook): void {
 
 /** Checks what a hook has returned. Throws a GatewayError that only the host hears the cause of. */
 function changedBy<Request extends AnyRequest>(
+  name: string,
   request: Request,
   changed: unknown,
   counts: KindModule["counts"] = [],
@@ -294,7 +302,7 @@ function changedBy<Request extends AnyRequest>(
   });
   if (isRequest && !lacks && hasCounts) return changed as Request;
   throw wrongReturn(
-    "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",
+    `${name} must return nothing, or a request like the one that it was given, { ...request, messages }, not ${isRequest ? "one without its fields" : shown(changed)}.`,
   );
 }
 

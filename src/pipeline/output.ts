@@ -1,6 +1,6 @@
 /** An answer between its meter and its encoder: as its hooks and its encoder read it, and the errors of hooks. */
 
-import { GatewayError, STORE_RETRY_MS } from "../errors.ts";
+import { failedIn, GatewayError, STORE_RETRY_MS } from "../errors.ts";
 import type { JsonLimits } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DuringCode, Hook, HookCall } from "../ports/hook.ts";
@@ -65,10 +65,10 @@ export interface HookedOutput {
   ): Promise<AnswerEvents<Answered>>;
 }
 
-/** Returns the error for a hook that has failed. Only the host hears the cause. */
-export const hookFailed = (cause: unknown): GatewayError =>
+/** Returns the error for a hook whose function has failed. Only the host hears the cause, with the name of the function. */
+export const hookFailed = (name: string, thrown: unknown): GatewayError =>
   new GatewayError("store_unavailable", "A check of this service is not available.", {
-    cause,
+    cause: failedIn(name, thrown),
     port: "hook",
     retryAfterMs: STORE_RETRY_MS,
   });

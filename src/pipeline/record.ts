@@ -107,7 +107,7 @@ export function recordCall(call: Recorded, endedAt: number): CallRecord {
   const record = recordOf(call, endedAt);
   call.watch?.end(record);
   // A runtime that stops after the answer must wait for the host's write.
-  if (onCall) call.waitUntil(guarded(() => onCall(record), reporterOf(call)));
+  if (onCall) call.waitUntil(guarded(() => onCall(record), reporterOf(call, "onCall")));
   return record;
 }
 

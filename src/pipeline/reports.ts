@@ -5,6 +5,7 @@ import {
   type GatewayErrorCode,
   type Port,
   describeError,
+  failedIn,
   type GatewayError,
   toGatewayError,
   backendFailed,
@@ -222,9 +223,17 @@ export function guarded(run: () => unknown, failed: (thrown: unknown) => void = 
   return new Promise((resolve) => resolve(run())).catch(failed);
 }
 
-/** Returns a reporter of errors of a host's function. It holds only what a report needs: the function may take long. */
-export function reporterOf({ id, secret, services }: Reported): (thrown: unknown) => void {
-  return (thrown) => report({ id, secret, services }, thrown, "hook");
+/**
+ * Returns a reporter of errors of a host's function. It holds only what a report needs: the function may take long.
+ *
+ * @param name The function that fails, such as `onCall`. Default: the name that the reporter is given, and none for an error that tells all.
+ */
+export function reporterOf(
+  { id, secret, services }: Reported,
+  name?: string,
+): (thrown: unknown, failed?: string) => void {
+  return (thrown, failed = name) =>
+    report({ id, secret, services }, failed === undefined ? thrown : failedIn(failed, thrown), "hook");
 }
 
 /** Outside `guarded`: a function inside would keep `run` in memory until the host's promise settles. */

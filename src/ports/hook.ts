@@ -106,7 +106,8 @@ export interface Hook<Context = unknown> {
   readonly maxHoldMs?: number;
   /**
    * The behaviour when `before` or `during` fails without a GatewayError, or takes longer than `timeoutMs`. `closed` (default) refuses the call
-   * with 503, or ends its answer with this error. `open` goes on with the request as it was, or shows the rest of the answer as it is.
+   * with 503, or ends its answer with this error. `open` goes on with the request as it was, or shows the rest of the answer as it is. A
+   * wrong value that `before` or `during` returns refuses the call with 500, or ends its answer, with `open`, too.
    * `onFailure` receives the failure either way.
    */
   readonly down?: "closed" | "open";

@@ -192,7 +192,28 @@ describe("a hook that fails", () => {
     const { send, failures, report } = opened({ hooks: [{ before: () => changed as ChatRequest, down: "open" }] });
     expect((await send()).status).toBe(500);
     expect(failures).toMatchObject([{ port: "hook" }]);
+    expect(failures[0]?.text).toContain(
+      "hooks[0].before must return nothing, or a request like the one that it was given",
+    );
     expect(report()).toMatchObject({ used: 0, held: 0 });
+  });
+
+  it("is told by its place, with the value that it has returned", async () => {
+    const wrong: Hook = { before: () => true as never, down: "open" };
+    const { send, failures } = opened({ hooks: [{ before: () => undefined }, wrong] });
+    expect((await send()).status).toBe(500);
+    expect(failures[0]?.text).toContain("hooks[1].before must return nothing, or a request");
+    expect(failures[0]?.text).toContain("{ ...request, messages }, not true.");
+  });
+
+  it.each<["before" | "after", number]>([
+    ["before", 503],
+    ["after", 200],
+  ])("is told by its place when its %s throws", async (method, status) => {
+    const { send, failures } = opened({ hooks: [{ before: () => undefined }, { [method]: () => JSON.parse("{") }] });
+    expect((await send()).status).toBe(status);
+    await new Promise((resolve) => void setImmediate(resolve));
+    expect(failures[0]?.text).toContain(`caused by Error: hooks[1].${method} has failed.\ncaused by SyntaxError: `);
   });
 
   it("leaves nothing when its caller leaves first", async () => {

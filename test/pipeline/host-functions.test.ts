@@ -150,6 +150,20 @@ describe("before a hold", () => {
     }
   });
 
+  it.each<[name: string, setup: Setup, status: number]>([
+    ["price", { price: boom }, 500],
+    ["countTokens", { countTokens: boom }, 500],
+    ["onCall", { onCall: boom }, 200],
+    ["onCall", { onCall: async () => boom() }, 200],
+  ])("%s is named to the host when it throws, and not to the caller", async (name, setup, status) => {
+    const { send, failures } = opened(setup);
+    const response = await send();
+    expect(response.status).toBe(status);
+    expect(await response.text()).not.toContain(name);
+    await new Promise((resolve) => void setImmediate(resolve));
+    expect(failures[0]?.text).toContain(`caused by Error: ${name} has failed.\ncaused by Error: secret inside`);
+  });
+
   it("a price beyond counting is one that no balance covers", async () => {
     const { send, report, failures } = opened({ price: () => Number.POSITIVE_INFINITY });
     expect((await send()).status).toBe(429);

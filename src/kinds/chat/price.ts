@@ -3,6 +3,7 @@
  * checks of a host's prices, for all kinds.
  */
 
+import { named } from "../../errors.ts";
 import { CHAT, type ChatRequest, type OutputModality } from "../../model/chat-request.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
@@ -48,17 +49,20 @@ export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputToke
 
 /**
  * Returns a host's price that throws a RangeError for anything but a number: in a sum and in a comparison, null would be a price of nothing.
+ * An error of the price gets its name.
  *
+ * @param name The option, such as `price`.
  * @param nameOf Returns the priced thing, such as `a call to "m"`.
  */
 export const checkedPrice = <HostPrice extends (...asked: never[]) => number>(
+  name: string,
   price: HostPrice,
   nameOf: (...asked: Parameters<HostPrice>) => string,
 ): HostPrice =>
   // A proxy has the fields of the price, too.
   new Proxy(price, {
     apply(target, self, asked: Parameters<HostPrice>) {
-      const cost: unknown = Reflect.apply(target, self, asked);
+      const cost: unknown = named(name, () => Reflect.apply(target, self, asked));
       if (typeof cost === "number") return cost;
       abandon(cost);
       throw wrongPrice(cost, nameOf(...asked));
@@ -77,7 +81,7 @@ const wrongPrice = (cost: unknown, priced: string): RangeError =>
 
 /** Returns a host's own price that throws for anything but a number. */
 export const checkedTokenPrice = (price: Price): Price =>
-  price === tokenPrice ? price : checkedPrice(price, (_usage: Usage, model: string) => priced(model));
+  price === tokenPrice ? price : checkedPrice("price", price, (_usage: Usage, model: string) => priced(model));
 
 /** Tells whether a price has models that cost nothing; undefined where the host does not say so. */
 export const hasFreeModels = (price: Price = tokenPrice): boolean | undefined =>

@@ -58,7 +58,7 @@ export const imagePriceTable: ImagePrice = ({ model, size, quality = "medium" })
 
 /** Returns a host's own price that throws for anything but a number. */
 export const checkedImagePrice = (price: ImagePrice): ImagePrice =>
-  price === imagePriceTable ? price : checkedPrice(price, ({ model }: ImageKind) => priced(model));
+  price === imagePriceTable ? price : checkedPrice("imagePrice", price, ({ model }: ImageKind) => priced(model));
 
 /** Returns the units of one image, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
 export function unitsOfOne(
