@@ -38,7 +38,11 @@ export const isTooHigh = (count: number, estimate: number, added: number = TRUST
 const mostBelieved = (estimate: number, added: number): number => estimate * TRUST.times + added;
 
 /** Tells the host of a value that is no count: not a whole number, negative, or beyond every answer. */
-export const noCount = (name: string): string => `The model backend reported a usage that is no count: ${name}.`;
+export const noCount = (fault: string): string => `The model backend reported a usage that is no count: ${fault}.`;
+
+/** Names the fault of a value that is no count. Shows no value but a number. */
+export const countFault = (name: string, value: unknown, least = 0): string =>
+  `${name} must be an integer from ${least} to ${MAX_TOKENS}, not ${typeof value === "number" ? value : shown(value)}`;
 
 /** Tells the host of a count that is too high to be true, with the most that is believed. The parameters are those of `isTooHigh`. */
 export const tooMany = (name: string, count: number, estimate: number, added: number = TRUST.tokens): string =>

@@ -178,7 +178,10 @@ interface OfSignature {
   readonly maker?: string;
 }
 
-/** The end of the answer, or of one candidate. Optional: without it, each candidate ends when the iteration ends. */
+/**
+ * The end of the answer, or of one candidate. Optional: without it, each candidate ends when the iteration ends. Content behind it is left out,
+ * and `onFailure` is told.
+ */
 export interface FinishEvent extends OfCandidate {
   readonly type: "finish";
   readonly reason: FinishReason;

@@ -40,6 +40,21 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used, estimated: used, ...AT_REST });
   });
 
+  it.each<[usage: object, fault: string]>([
+    [{ inputTokens: 9e9 }, "inputTokens must be an integer from 0 to 4294967296, not 9000000000."],
+    [{ outputTokens: -1.5 }, "outputTokens must be an integer from 0 to 4294967296, not -1.5."],
+    [{ outputTokens: "7" }, "outputTokens must be an integer from 0 to 4294967296, not a text."],
+    [{ serverToolUses: { web_search: -1 } }, "web_search must be an integer from 0 to 4294967296, not -1."],
+    [
+      { details: { output: [{ modality: "text", tokens: 9e9 }] } },
+      "details must be an integer from 0 to 4294967296, not 9000000000.",
+    ],
+  ])("of %j is reported with the number and the bound", async (usage, fault) => {
+    const { send, failures } = opened({ backend: speaking(WORD, finish(usage)) });
+    await (await send({ body: { stream } })).text();
+    expect(failures[0]?.error.message).toBe(`The model backend reported a usage that is no count: ${fault}`);
+  });
+
   it("of an answer that ends for no known reason is charged all the same", async () => {
     const ending = { ...finish({ inputTokens: 5, outputTokens: 7 }), reason: "tired" } as unknown as ChatEvent;
     const { send, failures, report } = opened({ backend: speaking(ending) });
@@ -324,6 +339,32 @@ describe.each([false, true])("a backend (stream: %s)", (stream) => {
     await (await send({ body: { stream, stop_sequences: ["the end"] } })).text();
     expect(seen.events).toBeLessThan(10_000);
     expect(report()).toMatchObject(AT_REST);
+  });
+
+  it.each<[what: string, late: ChatEvent | string]>([
+    ["a text", "LATE"],
+    ["a text-delta", { type: "text-delta", text: "LATE" }],
+    ["a tool-call", { type: "tool-call", id: "1", name: "LATE", input: {} }],
+  ])("that yields %s after its finish has it left out, with a report", async (what, late) => {
+    const { send, failures, report } = opened({ backend: speaking(WORD, counted(7), late, late) });
+    const text = await (await send({ body: { stream } })).text();
+    expect(text).toContain('"stop_reason":"end_turn"');
+    expect(text).not.toContain("LATE");
+    expect(failures).toMatchObject([
+      {
+        port: "model-backend",
+        error: { message: `The model backend yielded ${what} behind its finish. It is left out.` },
+      },
+    ]);
+    expect(report()).toMatchObject({ used: INPUT + 7, estimated: 0, ...AT_REST });
+  });
+
+  it("may tell its last counts after its finish", async () => {
+    const last: ChatEvent = { type: "usage", usage: { inputTokens: INPUT, outputTokens: 7 } };
+    const { send, failures, report } = opened({ backend: speaking(WORD, finish({}), last) });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: INPUT + 7, estimated: 0, ...AT_REST });
   });
 
   it("that speaks for ever after its finish is stopped", async () => {

@@ -6,7 +6,7 @@ import { CHAT } from "../../model/chat-request.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
 import { MAX_STEPS, TOKEN_COUNTS, type Usage } from "../../model/usage.ts";
 import type { Shapes } from "../../options.ts";
-import { wrongBackend, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
+import { countFault, wrongBackend, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
 
 type Of<Type extends ChatEvent["type"]> = Shapes<Omit<Extract<ChatEvent, { type: Type }>, "type">>;
 
@@ -135,7 +135,7 @@ const USAGE_FIELDS: ReadonlySet<string> = new Set([
 ] satisfies (keyof Usage)[]);
 
 /**
- * Returns the name of the first field that is no count of tokens; undefined if all counts are valid. Unknown fields may stand beside the
+ * Returns the fault of the first field that is no count of tokens; undefined if all counts are valid. Unknown fields may stand beside the
  * fields of a usage. A usage of unknown fields alone, such as those of a wire format, has no count.
  */
 export function wrongUsage(usage: Partial<Usage>): string | undefined {
@@ -143,14 +143,17 @@ export function wrongUsage(usage: Partial<Usage>): string | undefined {
   return names.some((name) => USAGE_FIELDS.has(name)) ? wrongCount(usage) : names[0];
 }
 
-/** Returns the name of the first count that is no count of tokens; undefined if all counts are valid. */
+/** Returns the fault of the first count that is no count of tokens; undefined if all counts are valid. */
 function wrongCount({ steps, ...usage }: Partial<Usage>): string | undefined {
   const { details, cacheWritesByTtl, serverToolUses } = usage;
-  for (const name of TOKEN_COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
+  for (const name of TOKEN_COUNTS)
+    if (usage[name] !== undefined && !isCount(usage[name])) return countFault(name, usage[name]);
   for (const counts of [cacheWritesByTtl, serverToolUses])
-    for (const name in counts) if (counts[name] !== undefined && !isCount(counts[name])) return name;
+    for (const name in counts)
+      if (counts[name] !== undefined && !isCount(counts[name])) return countFault(name, counts[name]);
   const kinds = details ? Object.values(details).flat() : [];
-  if (!kinds.every(({ tokens }) => isCount(tokens))) return "details";
+  const wrong = kinds.find(({ tokens }) => !isCount(tokens));
+  if (wrong) return countFault("details", wrong.tokens);
   return steps == null || areSteps(steps) ? undefined : "steps";
 }
 

@@ -23,6 +23,7 @@ import type { KindCall, KindModule } from "../kind.ts";
 import {
   wrongBackend,
   type EventShapes,
+  countFault,
   isCount,
   isTooHigh,
   noCount,
@@ -221,8 +222,10 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
   #learn(count: unknown, details: unknown): void {
     const wrong =
-      this.#wrongIn("inputTokens", isCount(count) && count > 0 ? count : undefined) ??
-      (details === undefined ? undefined : this.#wrongIn("details", sumOf(details)));
+      (isCount(count) && count > 0
+        ? this.#wrongIn("input tokens", count)
+        : noCount(countFault("inputTokens", count, 1))) ??
+      (details === undefined ? undefined : this.#wrongIn("input tokens in details", sumOf(details)));
     if (wrong === undefined) {
       // The casts are safe: the count and the sum of the details are counts.
       this.#known = count as number;
@@ -233,10 +236,10 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
 
   /** Returns the fault of a count, for the host; undefined for a count that may be true. */
   #wrongIn(name: string, count: number | undefined): string | undefined {
-    if (count === undefined) return noCount(name);
+    if (count === undefined) return noCount("details");
     const added = this.#request.inputs.length * ADDED_TOKENS;
     if (!isTooHigh(count, this.#estimate, added)) return undefined;
-    return tooMany(name === "details" ? "input tokens in details" : "input tokens", count, this.#estimate, added);
+    return tooMany(name, count, this.#estimate, added);
   }
 
   complete(): void {

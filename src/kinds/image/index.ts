@@ -20,6 +20,7 @@ import { assertTokens } from "../count-tokens.ts";
 import type { KindCall, KindModule } from "../kind.ts";
 import {
   wrongBackend,
+  countFault,
   isCount,
   isTooHigh,
   type Meter,
@@ -269,7 +270,7 @@ class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     const { count, images } = this.#request;
     const most = Math.max(this.#inputTextTokens, (count + images.length + 1) * OUTPUT_IMAGE_TOKENS);
     const wrong = Object.entries(usage).find(([, tokens]) => !isCount(tokens) || isTooHigh(tokens, most));
-    if (wrong) this.#call.doubt(isCount(wrong[1]) ? tooMany(wrong[0], wrong[1], most) : noCount(wrong[0]));
+    if (wrong) this.#call.doubt(isCount(wrong[1]) ? tooMany(wrong[0], wrong[1], most) : noCount(countFault(...wrong)));
     else this.#usage = { ...this.#usage, ...usage };
   }
 
