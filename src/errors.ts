@@ -281,6 +281,10 @@ export function failedIn(name: string, thrown: unknown): Error {
   return error;
 }
 
+/** Returns the error of a function of the host that has failed, where no caller reads the message. */
+export const untoldFailure = (name: string, thrown: unknown): GatewayError =>
+  wrapping(new GatewayError("internal", `${name} has failed.`, { cause: thrown, port: "hook" }));
+
 /** Runs a function of the host. An error that it throws gets the name of the function. A GatewayError stays, because it is meant for callers. */
 export function named<Result>(name: string, run: () => Result): Result {
   try {

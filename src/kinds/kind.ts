@@ -65,6 +65,8 @@ export interface KindCall {
   answeringUpstream(): UpstreamModel | undefined;
   /** Tells whether the backend has left a field of the request out, because the model behind it does not have the field. */
   leavesOut(field: string): boolean;
+  /** Notes a field of the request that the answer does not meet, unless the backend has reported it. */
+  noteConversion(conversion: Conversion): void;
   /** Reports an impossible count of the backend. The answer goes on. */
   doubt(why: string): void;
   /** Reports a failure that the caller is not told. */

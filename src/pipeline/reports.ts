@@ -5,9 +5,9 @@ import {
   type GatewayErrorCode,
   type Port,
   describeError,
-  failedIn,
   type GatewayError,
   toGatewayError,
+  untoldFailure,
   backendFailed,
 } from "../errors.ts";
 import { redact } from "../http/request.ts";
@@ -233,7 +233,7 @@ export function reporterOf(
   name?: string,
 ): (thrown: unknown, failed?: string) => void {
   return (thrown, failed = name) =>
-    report({ id, secret, services }, failed === undefined ? thrown : failedIn(failed, thrown), "hook");
+    report({ id, secret, services }, failed === undefined ? thrown : untoldFailure(failed, thrown), "hook");
 }
 
 /** Outside `guarded`: a function inside would keep `run` in memory until the host's promise settles. */

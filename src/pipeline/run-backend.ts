@@ -127,6 +127,12 @@ export class CallOfKind implements KindCall {
     this.#call.found.affordedOutputTokens = this.#writtenTokens + tokens;
   }
 
+  noteConversion(conversion: Conversion): void {
+    const { found } = this.#call;
+    if (found.conversions.some(({ field }) => field === conversion.field)) return;
+    found.conversions = [...found.conversions, conversion];
+  }
+
   noteAnswerConversions(conversions: readonly Conversion[]): void {
     this.#call.found.answerConversions = conversions;
   }

@@ -17,7 +17,7 @@ export function chatOf({ name, endpoints }: WholeFormat): EndpointOf<ChatKind> {
 
 type MeteredCall = Pick<
   KindCall,
-  "answeringUpstream" | "countTokens" | "doubt" | "jsonLimits" | "leavesOut" | "prices"
+  "answeringUpstream" | "countTokens" | "doubt" | "jsonLimits" | "leavesOut" | "noteConversion" | "prices"
 >;
 
 export const meteredCall = (changes: Partial<MeteredCall> = {}): MeteredCall => ({
@@ -26,6 +26,7 @@ export const meteredCall = (changes: Partial<MeteredCall> = {}): MeteredCall => 
   doubt: () => {},
   jsonLimits: DEFAULT_JSON_LIMITS,
   leavesOut: () => false,
+  noteConversion: () => {},
   prices: {},
   ...changes,
 });

@@ -206,14 +206,14 @@ describe("a hook that fails", () => {
     expect(failures[0]?.text).toContain("{ ...request, messages }, not true.");
   });
 
-  it.each<["before" | "after", number]>([
-    ["before", 503],
-    ["after", 200],
-  ])("is told by its place when its %s throws", async (method, status) => {
+  it.each<["before" | "after", number, string]>([
+    ["before", 503, "caused by Error: "],
+    ["after", 200, "GatewayError: "],
+  ])("is told by its place when its %s throws", async (method, status, error) => {
     const { send, failures } = opened({ hooks: [{ before: () => undefined }, { [method]: () => JSON.parse("{") }] });
     expect((await send()).status).toBe(status);
     await new Promise((resolve) => void setImmediate(resolve));
-    expect(failures[0]?.text).toContain(`caused by Error: hooks[1].${method} has failed.\ncaused by SyntaxError: `);
+    expect(failures[0]?.text).toContain(`${error}hooks[1].${method} has failed.\ncaused by SyntaxError: `);
   });
 
   it("leaves nothing when its caller leaves first", async () => {

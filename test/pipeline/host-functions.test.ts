@@ -161,7 +161,7 @@ describe("before a hold", () => {
     expect(response.status).toBe(status);
     expect(await response.text()).not.toContain(name);
     await new Promise((resolve) => void setImmediate(resolve));
-    expect(failures[0]?.text).toContain(`caused by Error: ${name} has failed.\ncaused by Error: secret inside`);
+    expect(failures[0]?.text).toContain(`Error: ${name} has failed.\ncaused by Error: secret inside`);
   });
 
   it("a price beyond counting is one that no balance covers", async () => {

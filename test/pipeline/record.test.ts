@@ -57,6 +57,38 @@ async function recordOf(setup: Setup, send: Send = {}): Promise<CallRecord> {
 
 const STREAMS = [false, true];
 
+describe.each<[path: string, body: object]>([
+  ["/v1/chat/completions", { model: "any", n: 2, messages: [{ role: "user", content: PROMPT }] }],
+  [
+    "/v1beta/models/any:generateContent",
+    { contents: [{ parts: [{ text: PROMPT }] }], generationConfig: { candidateCount: 2 } },
+  ],
+])("a request for two answers (%s)", (path, body) => {
+  const send = {
+    path,
+    body: JSON.stringify(body),
+    headers: { authorization: "Bearer sk-one", "x-goog-api-key": "sk-one" },
+  };
+  const stop = { type: "finish", reason: "stop" } as const;
+
+  it("names the missing one where the backend gives one", async () => {
+    const { send: call, records } = recording({ backend: speaking(WORD, stop) });
+    const response = await call(send);
+    expect([response.status, response.headers.get("polygate-dropped")]).toEqual([200, "candidateCount"]);
+    expect(records[0]?.dropped).toEqual([
+      { field: "candidateCount", conversion: "dropped", why: "The backend gave 1 of 2 answers." },
+    ]);
+  });
+
+  it("says nothing where the backend gives two", async () => {
+    const { send: call, records } = recording({
+      backend: speaking(WORD, { type: "text-delta", text: WORD, candidate: 1 }, stop, { ...stop, candidate: 1 }),
+    });
+    expect((await call(send)).headers.get("polygate-dropped")).toBeNull();
+    expect(records[0]?.dropped).toEqual([]);
+  });
+});
+
 describe("a call that completes", () => {
   it.each(STREAMS)("tells who asked for what, and what it took (stream: %s)", async (stream) => {
     const upstream = { type: "start", id: "u-1", model: "any-2026", usage: { inputTokens: INPUT } } as const;

@@ -87,7 +87,7 @@ const mayAdd = ({ tools, cachedContent, native }: ChatRequest): boolean =>
 /** The parts of a call that its meter needs. */
 export type MeteredCall = Pick<
   KindCall,
-  "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "leavesOut" | "doubt"
+  "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "leavesOut" | "noteConversion" | "doubt"
 >;
 
 /** The requested tiers that leave the price to the provider: an answer that does not name its tier is charged the usual prices. */
@@ -402,9 +402,19 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       );
     this.#hasBegun = true;
     this.#isFinal = !this.#isCut && !this.overrun && (this.#finished > 0 || !this.#reportsUsage);
+    if (this.#isFinal) this.#noteMissingCandidates();
     this.#dropImplausibleCounts();
     const usage = this.#lastUsage();
     this.#finalUsage = usage.steps ? this.#withTrueSteps(usage) : usage;
+  }
+
+  /** Notes that the answer has fewer candidates than its caller has asked for. */
+  #noteMissingCandidates(): void {
+    const { candidateCount = 1 } = this.#request;
+    const given = this.#candidates.length;
+    if (given >= candidateCount) return;
+    const why = `The backend gave ${given} of ${candidateCount} answers.`;
+    this.#call.noteConversion({ field: "candidateCount", conversion: "dropped", why });
   }
 
   /** Drops steps that have more than the whole usage. */
