@@ -13,6 +13,8 @@ import {
   listOf,
   mapOf,
   type NumberRule,
+  oneLine,
+  printError,
   quoted,
   type Shapes,
   unknownName,
@@ -185,13 +187,14 @@ const MAX_MISSED = 100;
  * before patterns, and a pattern with more characters before one with fewer. The upstream's own name of the model goes before the caller's
  * name, where both are exact or both match a pattern; a row for `upstream/model`, with the upstream's name in a route, goes before both. A model without a row is refused with `model_not_found`,
  * before the backend is asked; `onFailure` is told of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
- * whole unit.
+ * whole unit. A price of a million tokens below 0.0005 is printed to standard error, because that of one token was probably meant.
  *
  * @throws TypeError if a row has no prices, or prices of tokens without `output` or `input`, or if units differ or are no code of a currency; RangeError if a price is not a
  * number from 0 up or has too many digits, or if a longer call would cost less.
  */
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
+  warnOfTinyPrices(rows);
   const { models, currency } = table;
   const named = { models, ...(currency !== undefined && { currency }) };
   const price: Price = (usage, model, _kind, upstream) => table.row(model, upstream).costOf(model, usage);
@@ -202,6 +205,27 @@ export function priceTable(rows: PriceRows): TablePrices {
     price: Object.assign(price, named, { hasFreeModels: all.some(hasFreeTokens) }),
     imagePrice: Object.assign(imagePrice, named, { hasFreeModels: all.some(hasFreePictures) }),
   };
+}
+
+/** A lower price of a million tokens is nearly surely that of one token: the cheapest models cost several times more. */
+const LEAST_USUAL = 0.0005;
+
+/** Prints a line about prices that are so low that the price of one token was probably meant. The table counts them as they are. */
+function warnOfTinyPrices(rows: PriceRows): void {
+  const tiny = Object.entries(rows).flatMap(([name, price]) =>
+    price.per === undefined && price.unit !== "unit"
+      ? Array.from(amountsOf(name, price)).filter(([, amount, per]) => per > 1 && amount > 0 && amount < LEAST_USUAL)
+      : [],
+  );
+  const [[field, amount] = [], ...others] = tiny;
+  if (field === undefined || amount === undefined) return;
+  const more = others.length > 0 ? ` ${others.length} more are as low.` : "";
+  const written = amount.toFixed(MAX_DECIMALS).replace(/0+$/, "");
+  printError(
+    `polygate: ${oneLine(field)} is ${written} for a million tokens. For the price of one token, write per: 1 in the row.${more}`,
+    {},
+    "warn",
+  );
 }
 
 const hasFreeTokens = ({ input, output, toolUses = {} }: ModelPrice): boolean =>
@@ -399,7 +423,7 @@ const COMMON = { decimals: 9, units: 9_000_000 };
 
 /** Throws a RangeError for a row that no table takes, or that not every table takes beside its other rows. */
 export function assertFits(name: string, price: ModelPrice): void {
-  priceTable({ [name]: price });
+  void new Table({ [name]: price });
   for (const [field, amount, per] of amountsOf(name, price)) {
     const { digits, places } = unitsOf(amount, per, price.unit);
     if (places > COMMON.decimals || Number(digits) / 10 ** places > COMMON.units)

@@ -1,7 +1,7 @@
 /** Price files in the two shapes that many gateways share: what is read, what is skipped, and what is told to be wrong. */
 
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { NO_USAGE, type Usage } from "../../src/model/usage.ts";
 import { priceCatalogue, priceTable } from "../../src/prices/index.ts";
 
@@ -422,6 +422,9 @@ describe("a file of models.dev", () => {
       fc.double({ min: 0, max: 1e9 }),
       fc.integer({ min: -12, max: 9 }).map((power) => 10 ** power),
     );
+    // Of prices that are as low as those of one token, a line is printed.
+    const print = vi.spyOn(console, "error").mockImplementation(() => {});
+    onTestFinished(() => print.mockRestore());
     const value = fc.oneof(fc.anything(), amount, fc.record({ input: amount, output: amount }));
     fc.assert(
       fc.property(fc.dictionary(fc.string(), value), (costs) => {

@@ -1,7 +1,7 @@
 /** Prices in a currency: which row a model has, what each part of a call costs, and which tables are refused. */
 
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createGateway, type Failure, memoryQuotaStore } from "../../src/index.ts";
 import { NO_USAGE, type Usage } from "../../src/model/usage.ts";
 import {
@@ -482,4 +482,37 @@ it("has the price of one upstream under its name and its own name of the model",
   expect(price(usage, "caller", "chat", { name: "near", model: "m" })).toBe(1);
   expect(price(usage, "caller", "chat", { name: "far", model: "m" })).toBe(2);
   expect(price(usage, "caller", "chat", { name: "near", model: "other" })).toBe(3);
+});
+
+describe("a price of one token in place of a million", () => {
+  const printed = (rows: PriceRows): unknown[][] => {
+    const print = vi.spyOn(console, "error").mockImplementation(() => {});
+    try {
+      priceTable(rows);
+      return [...print.mock.calls];
+    } finally {
+      print.mockRestore();
+    }
+  };
+
+  it("is told once, with its row and its field", () => {
+    const low = { input: 0.000_002_5, output: 0.000_01 };
+    expect(printed({ small: low, large: { ...low, tiers: { flex: { input: 0.000_001 } } } })).toEqual([
+      [
+        'polygate: The price of "small": input is 0.0000025 for a million tokens. For the price of one token, write per: 1 in the row. 4 more are as low.',
+      ],
+    ]);
+  });
+
+  it.each<[string, PriceRows]>([
+    ["is as low as that of the cheapest models", { small: { input: 0.0005, output: 0 } }],
+    ["is for one token", { small: { input: 0.000_002_5, output: 0.000_01, per: 1 } }],
+    ["is in quota units", { small: { input: 0.000_1, output: 0.000_1, unit: "unit" } }],
+    [
+      "is that of a picture or a tool",
+      { small: { input: 1, output: 1, pictures: 0.0001, toolUses: { search: 0.0001 } } },
+    ],
+  ])("is not told of a price that %s", (_what, rows) => {
+    expect(printed(rows)).toEqual([]);
+  });
 });
