@@ -1,8 +1,8 @@
 // backend.ts
-import type { ModelBackend } from "polygate";
+import type { ChatEvent, ModelBackend } from "polygate";
 
 export const myBackend: ModelBackend = {
-  async *chat(request) {
+  async *chat(request): AsyncGenerator<ChatEvent | string> {
     yield `You asked ${request.model} something.`;
   },
 };

@@ -24,20 +24,26 @@ import { countInput, tokensIn, usageOf } from "./usage.ts";
  * images, as an image model, and with embeddings. Messages may start with commands such as `/fail 503` or `/delay 100`, which the page
  * about the playground lists. Edits and variations of images, and formats other than PNG, need the package `sharp`.
  *
+ * @param models The names of its chat models, such as those of your own gateway. Default: `demo-chat`.
+ * @throws TypeError for anything but a list of texts.
  * @example const gateway = createGateway({ backend: demoModel(), quotas: memoryQuotaStore([{ apiKey: "sk-test" }]) });
  */
-export const demoModel = (): ModelBackend => ({
-  models: () => [
-    { id: "demo-chat", kinds: ["chat"] },
-    ...IMAGE_MODELS.map((model) => ({ ...model, kinds: ["image"] as const })),
-    { id: "demo-embedding", kinds: ["embedding"] },
-  ],
-  chat,
-  countInputTokens: async (request) =>
-    tokensIn(await countInput({ ...request, tools: request.tools.filter(isRunHere) })),
-  image: drawImages,
-  embed,
-});
+export function demoModel(models: readonly string[] = ["demo-chat"]): ModelBackend {
+  if (!Array.isArray(models) || models.some((name) => typeof name !== "string"))
+    throw new TypeError('demoModel: the names of its models must be a list of texts, such as ["demo-chat"].');
+  return {
+    models: () => [
+      ...models.map((id) => ({ id, kinds: ["chat"] as const })),
+      ...IMAGE_MODELS.map((model) => ({ ...model, kinds: ["image"] as const })),
+      { id: "demo-embedding", kinds: ["embedding"] },
+    ],
+    chat,
+    countInputTokens: async (request) =>
+      tokensIn(await countInput({ ...request, tools: request.tools.filter(isRunHere) })),
+    image: drawImages,
+    embed,
+  };
+}
 
 async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> {
   const { words, before } = lastTurn(request);

@@ -6,6 +6,7 @@ import { describe, expect, it, vi } from "vitest";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { type CallRecord, memoryQuotaStore, type Observer } from "../../src/index.ts";
 import {
+  demoModel,
   manualClock,
   reply,
   scriptedBackend,
@@ -273,5 +274,28 @@ describe("a wrong option", () => {
     [{ backend: "Hi" }, "backend must be a ModelBackend, such as relay({…}), not a text"],
   ])("%o is refused by its name", (options, message) => {
     expect(() => testGateway(options as TestGatewayOptions)).toThrow(message);
+  });
+});
+
+describe("the demo's model", () => {
+  it("takes the names of a host's own chat models", async () => {
+    await using gateway = testGateway({ backend: demoModel(["fast", "large"]) });
+    for (const [model, status] of [
+      ["fast", 200],
+      ["large", 200],
+      ["demo-chat", 404],
+    ] as const) {
+      const response = await gateway.fetch("http://test.invalid/v1/chat/completions", {
+        method: "POST",
+        headers: { authorization: `Bearer ${gateway.apiKey}`, "content-type": "application/json" },
+        body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+      });
+      expect([model, response.status]).toEqual([model, status]);
+      await response.text();
+    }
+  });
+
+  it("refuses names that are no list of texts", () => {
+    expect(() => demoModel("fast" as never)).toThrow("demoModel: the names of its models must be a list of texts");
   });
 });
