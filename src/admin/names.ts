@@ -36,7 +36,8 @@ export async function idsLike(text: string, list: ListNamed, most: number = MOST
   for await (const page of pagesOf(list)) {
     found.push(...page.filter(({ id, name }) => id === text || name.toLowerCase().includes(lower)));
     compared += page.length;
-    if (page.length < MOST_LISTED || compared >= most) break;
+    // A shorter page ends no list: over HTTP, a page ends early behind long names.
+    if (compared >= most) break;
   }
   const steps: readonly ((item: Named) => boolean)[] = [
     ({ id }) => id === text,

@@ -1654,6 +1654,16 @@ describe("recorded calls", () => {
     });
   });
 
+  it("are refused with the id of a key of that name, also behind a page of long names", async () => {
+    const { quotas } = stores.ports;
+    const long = Array.from({ length: 400 }, (_, at) => ({ id: `k${at}`, name: "名".repeat(1_000) }));
+    await Promise.all(long.map((key) => quotas.add(key)));
+    await quotas.add({ id: "last", name: "Slow Joe" });
+    expect((await asking({ calls: stores.calls })("GET", "/calls?key=Slow%20Joe")).body.error?.message).toBe(
+      "No key has the id Slow Joe. Did you mean last?",
+    );
+  });
+
   it("are refused for an id that nobody has, with the id of the key or the budget of that name", async () => {
     const { quotas } = stores.ports;
     await quotas.add({ id: "slow-joe", name: "Slow Joe", apiKey: "sk-slow-joe" });
