@@ -105,19 +105,23 @@ class StoreQuery<T> extends Wait<T> {
   }
 }
 
-/** Tells a store the outcome of a call. Resolves with whether the store took it; reports a failure, and never rejects. */
+/**
+ * Tells a store the outcome of a call. Resolves with whether the store took it; reports a failure, and never rejects.
+ *
+ * @param explain Says of a charge that it waits. Default: no charge waits.
+ */
 export async function tellStore(
   call: Call,
   port: Port,
   tell: () => Promise<void>,
-  explain: (error: unknown) => unknown = (error) => error,
+  explain?: (error: unknown) => unknown,
 ): Promise<boolean> {
   const { storeTimeoutMs } = call.limits;
   try {
     if ((await within(Promise.resolve(tell()), storeTimeoutMs, call.clock)) !== LATE) return true;
     throw tooLate(storeTimeoutMs);
   } catch (error) {
-    report(call, explain(error), port);
+    report(call, explain ? explain(error) : error, port, explain !== undefined);
     return false;
   }
 }

@@ -63,9 +63,9 @@ const isOutline = ({ code, port, cause }: GatewayError): boolean =>
  * Reports a failure to the host, unless the host has heard of the same error as the failure of an attempt. A reporter that throws or rejects
  * changes nothing.
  */
-export function report(call: Reported, thrown: unknown, port?: Port): void {
+export function report(call: Reported, thrown: unknown, port?: Port, isWaiting?: boolean): void {
   const known = toGatewayError(thrown, port);
-  if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known);
+  if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known, undefined, isWaiting);
 }
 
 /** Reports the failure of one attempt. Returns false when the caller is told its cause, so that there is nothing to report. */
@@ -81,7 +81,7 @@ export const isDebugged = (): boolean => globalThis.process?.env?.["DEBUG"]?.inc
 /** The least status of an answer that is an error. */
 const ERROR_STATUS = 400;
 
-function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
+function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream, isWaiting = false): void {
   // The stacks of an error that an upstream has answered with lead through this library alone.
   const isAnswered = (upstream?.status ?? 0) >= ERROR_STATUS;
   const text = describeError(known, !isAnswered || isDebugged());
@@ -106,6 +106,7 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
     requestId: call.id,
     port: error.port,
     ...(upstream && { upstream }),
+    ...(isWaiting && { waiting: true }),
     text: shown,
   });
 }
@@ -123,19 +124,20 @@ export function tellFailure(services: Reported["services"], failure: Failure): v
 export type PrintFailure = (failure: Failure, text: string) => void;
 
 export const printFailure: PrintFailure = (failure, text) => {
-  const { requestId, error, port, upstream } = failure;
-  printError(printable(failure, text), { requestId, code: error.code, port, upstream }, upstream && "warn");
+  const { requestId, error, port, upstream, waiting } = failure;
+  const level = upstream || waiting ? "warn" : "error";
+  printError(printable(failure, text), { requestId, code: error.code, port, upstream }, level);
 };
 
 /**
  * Indents the text of a failure: a line of a stranger's message looks like no failure of its own. Names the attempt, because another may answer
- * the call.
+ * the call, and a charge that waits, because its call may be complete.
  */
-const printable = ({ error, requestId, upstream }: Failure, text: string): string =>
-  `polygate: ${upstream ? `attempt ${upstream.attempt} of ` : ""}${requestId} failed (${error.code})${text}`.replaceAll(
-    "\n",
-    "\n  ",
-  );
+const printable = ({ error, requestId, upstream, waiting }: Failure, text: string): string => {
+  const attempt = upstream ? `attempt ${upstream.attempt} of ` : "";
+  const told = waiting ? `the charge of ${requestId} waits` : `${attempt}${requestId} failed`;
+  return `polygate: ${told} (${error.code})${text}`.replaceAll("\n", "\n  ");
+};
 
 /**
  * The most objects, values and characters that are searched for a secret. The search is part of each failed call, and calls fail in numbers: the

@@ -31,6 +31,11 @@ export interface Failure {
    */
   readonly unsettled?: UnsettledCharge;
   /**
+   * True for a charge that the quota store has not taken at the end of its call. The call itself may be complete. The gateway tries again:
+   * when it gives up, a further failure has `unsettled`. Absent for every other failure.
+   */
+  readonly waiting?: true;
+  /**
    * The messages of the error and of its causes, and then their stacks, for a log. An error that an upstream has answered with has no stacks,
    * unless the variable `DEBUG` names polygate. The caller's api key is removed everywhere. Where a console prints the failure itself, it
    * prints this text.

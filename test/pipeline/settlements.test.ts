@@ -130,6 +130,7 @@ describe("a settlement that is never taken", () => {
     await bench.clock.advance(DAY);
     expect(asked).toEqual([id, id]);
     expect(bench.failures.map(unsettled)).toEqual([undefined, { requestId: id, keyId: "one", used: USED }]);
+    expect(bench.failures.map(({ waiting }) => waiting)).toEqual([true, undefined]);
     expect(bench.clock.pending).toBe(0);
   });
 });
