@@ -23,12 +23,21 @@ const CODES = {
 /** The code for every other status: h3 gives some by itself. */
 const OTHER = "refused";
 
-/** The code of a repeated change whose first request may have made it. */
-const UNKNOWN = "outcome_unknown";
+/** The codes of a repeated change: the first request may have made it, or has made it and its answer was too large to keep. */
+const REPEATED = ["outcome_unknown", "answer_not_kept"] as const;
 
-export type AdminErrorCode = RefusedChange["code"] | (typeof CODES)[keyof typeof CODES] | typeof UNKNOWN | typeof OTHER;
+export type AdminErrorCode =
+  | RefusedChange["code"]
+  | (typeof CODES)[keyof typeof CODES]
+  | (typeof REPEATED)[number]
+  | typeof OTHER;
 
-export const ADMIN_ERROR_CODES: readonly AdminErrorCode[] = [...Object.values(CODES), "limit_reached", UNKNOWN, OTHER];
+export const ADMIN_ERROR_CODES: readonly AdminErrorCode[] = [
+  ...Object.values(CODES),
+  "limit_reached",
+  ...REPEATED,
+  OTHER,
+];
 
 export const codeOfStatus = (status: number): AdminErrorCode =>
   Object.hasOwn(CODES, status) ? CODES[status as keyof typeof CODES] : OTHER;

@@ -3284,7 +3284,7 @@ describe("a repeated request", () => {
       status: 409,
       body: {
         error: {
-          code: "conflict",
+          code: "answer_not_kept",
           message: "The first request with this Idempotency-Key has made the change. Its answer was too large to keep.",
         },
       },

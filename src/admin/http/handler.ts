@@ -524,6 +524,7 @@ class Admin {
         throw refused(
           409,
           "The first request with this Idempotency-Key has made the change. Its answer was too large to keep.",
+          { code: "answer_not_kept" },
         );
       return { status, headers: { ...headers, "idempotency-replayed": "true" }, body };
     }
