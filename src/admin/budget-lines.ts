@@ -132,7 +132,8 @@ export async function planBudgets(
       try {
         await assertNewBudget(reports, budget);
         planned.set(id, { ...budget, name: budget.name ?? id, granted: amount, ...NOTHING });
-        if (currency !== undefined)
+        // An export has the books of each budget: its amounts are units, and were meant before.
+        if (currency !== undefined && budget.books === undefined)
           doubt(
             doubtInWords({ first: amount }, writer) ??
               (isLittle(amount, "amount", currency) ? littleInWords(amount, currency) : undefined),

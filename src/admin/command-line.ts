@@ -368,8 +368,9 @@ async function unknownId(
       {},
       { cause },
     );
-  const meant = question((await idsMeant(unknownIdIn(message, beginning) ?? "", list)).map(oneLine));
-  return new CommandError(`${message}${meant} "polygate ${group} list" lists the ${group}.`, {}, { cause });
+  const { ids, areNamed } = await idsMeant(unknownIdIn(message, beginning) ?? "", list);
+  const hint = `${areNamed ? " The command takes an id, not a name." : ""}${question(ids.map(oneLine))}`;
+  return new CommandError(`${message}${hint} "polygate ${group} list" lists the ${group}.`, {}, { cause });
 }
 
 /** Names the store of an error that its server or its client has made: such an error often has nothing but a port. */

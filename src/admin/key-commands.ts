@@ -33,6 +33,7 @@ import {
   exportedLine,
   type FailedLine,
   importLines,
+  isExported,
   type KeyLine,
   planInWords,
   planOf,
@@ -396,7 +397,7 @@ export const KEY_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   verify: {
-    about: "compares balances with the journal (SQL)",
+    about: "compares keys with the journal, and what budgets have used with their holds (SQL)",
     isLong: true,
     hasNoAmounts: true,
     examples: ["verify"],
@@ -450,6 +451,7 @@ async function doubtsIn(
   const amount = (units: number): string => moneyOf(units, code);
   const doubtful = lines.flatMap(({ line, key }) => {
     const { id } = key;
+    if (isExported(key)) return [];
     const granted = key.granted ?? 0;
     const little = isLittle(granted, "granted", code) ? littleInWords(granted, code) : undefined;
     const error = doubtInWords({ first: granted }, { amount, currency: code }) ?? little;
@@ -529,10 +531,12 @@ async function notesOfTiers(
     if (known.length === 0) return unchecked(`the tier ${oneLine(tier)}`, calls, "of a key with a tier ");
     return `No call of a key with the tier ${oneLine(tier)} was answered, only of ${idsInWords(known.map(oneLine))}.`;
   };
-  return tiers
+  const facts = tiers
     .filter((tier) => !known.includes(tier))
     .slice(0, MOST_NOTED)
-    .map((tier) => `${factOf(tier)}${nearestHint(tier, known)} ${consequence}`);
+    .map((tier) => factOf(tier) + nearestHint(tier, known));
+  // An import may name many tiers.
+  return facts.map((fact, at) => (at < facts.length - 1 ? fact : `${fact} ${consequence}`));
 }
 
 async function notesOfModels(models: readonly string[], calls: InUse["calls"]): Promise<readonly string[]> {

@@ -38,6 +38,10 @@ export interface KeyLine {
   readonly key: NewKey;
 }
 
+/** True for a key with all fields that an export writes of every key: its amounts are units, and were meant before. */
+export const isExported = ({ name, granted, used, models, expiresAt }: NewKey): boolean =>
+  [name, granted, used, models, expiresAt].every((value) => value !== undefined);
+
 const LINE = v.strictObject({
   id: v.optional(v.string()),
   name: v.optional(v.string()),

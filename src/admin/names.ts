@@ -62,11 +62,19 @@ export async function idNear(text: string, list: ListNamed): Promise<string | un
   return page.find(({ id, name }) => id === near || name === near)?.id;
 }
 
+/** The ids that a user probably meant. */
+interface MeantIds {
+  readonly ids: readonly string[];
+  /** True where the text is a name, or a part of one. */
+  readonly areNamed: boolean;
+}
+
 /** Returns at most three ids that a user probably meant by an unknown id. A list that fails has none. Takes the `most` of `idsLike`. */
-export async function idsMeant(text: string, list: ListNamed, most?: number): Promise<readonly string[]> {
-  const ids = await idsLike(text, list, most).catch(() => []);
-  const near = ids.length === 0 ? await idNear(text, list).catch(() => undefined) : undefined;
-  return ids.length > 3 ? [] : [...ids, ...(near === undefined ? [] : [near])];
+export async function idsMeant(text: string, list: ListNamed, most?: number): Promise<MeantIds> {
+  const named = await idsLike(text, list, most).catch(() => []);
+  if (named.length > 0) return { ids: named.length > 3 ? [] : named, areNamed: true };
+  const near = await idNear(text, list).catch(() => undefined);
+  return { ids: near === undefined ? [] : [near], areNamed: false };
 }
 
 /** Writes some ids for a message: at most 10, and how many more there are. */

@@ -348,6 +348,12 @@ describe("polygate keys", () => {
     expect(await create("--metadata", "tier=golld")).toBe(refused);
     for (const id of ["c", "d"]) expect(await create("--id", id, "--metadata", "tier=gould")).toBe(unknown);
     expect(await noted("update", "a", "--metadata", "tier=gould")).toBe(unknown);
+    // An import of several tiers says once what a gateway does.
+    const lines = ["golld", "gould"].map((tier) => JSON.stringify({ id: `of-${tier}`, metadata: { tier } }));
+    const ofImport = await polygate(["keys", "import", "--dry-run"], env, lines.join("\n"));
+    expect(ofImport.stderr).toBe(
+      `A gateway has refused calls of the tier golld. Did you mean gold?\nNo call of a key with the tier gould was answered, only of gold. ${consequence}`,
+    );
     expect(await noted("update", "a", "--metadata", "tier=")).toBe("");
     expect(await noted("update", "a", "--metadata", "team=gould")).toBe("");
   });
@@ -1100,6 +1106,30 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
       wrong.slice(0, 10).map(({ line }) => line),
     );
     expect(await run("", "list")).toEqual(["There are no keys to list."]);
+  });
+
+  it("takes what an export has written without a question, also small amounts and those of more than a million", async () => {
+    const [from, to] = ["exported", "imported"].map((name) => `sqlite:${join(folder, `${name}.db`)}`);
+    const run = (where: string | undefined, args: readonly string[], input = "") =>
+      polygate([...args, "--currency", "usd"], { POLYGATE_STORE: where }, input);
+    for (const where of [from, to]) await run(where, ["keys", "migrate"]);
+    for (const [id, amount] of [
+      ["small", "0.01"],
+      ["large", "2000000"],
+    ] as const) {
+      await run(from, ["budgets", "create", id, "--amount", amount, "--yes"]);
+      await run(from, ["keys", "create", "--id", id, "--granted", amount, "--budget", id, "--yes"]);
+    }
+    for (const group of ["budgets", "keys"]) {
+      const { stdout } = await polygate([group, "export"], { POLYGATE_STORE: from });
+      expect(stdout).toContain('"granted":10000');
+      expect(await polygate([group, "import"], { POLYGATE_STORE: to, POLYGATE_CURRENCY: "usd" }, stdout)).toMatchObject(
+        {
+          code: 0,
+          stderr: "",
+        },
+      );
+    }
   });
 
   it("names faults and doubtful amounts in one run, also as data", async () => {
@@ -2319,7 +2349,8 @@ describe("polygate usage and why", () => {
     expect(await run("keys", "grant", "cleo", "5", ...IN_UNITS)).toMatchObject({
       code: 1,
       stdout: "",
-      stderr: 'There is no API key of the id cleo. Did you mean "cleo-1"? "polygate keys list" lists the keys.\n',
+      stderr:
+        'There is no API key of the id cleo. The command takes an id, not a name. Did you mean "cleo-1"? "polygate keys list" lists the keys.\n',
     });
     await run("budgets", "create", "team-b", "--amount", "100", "--name", "Team B", ...IN_UNITS);
     expect((await run("budgets", "top-up", "Team B", "5", ...IN_UNITS)).stderr).toContain('Did you mean "team-b"?');

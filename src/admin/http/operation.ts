@@ -439,7 +439,9 @@ export async function withIdsMeant({ keys, store }: Desk, message: string, lane:
   ] as const satisfies readonly (readonly [string, ListNamed])[]) {
     const text = unknownIdIn(message, beginning);
     if (text !== undefined && mayBeSecret(text)) return `${message} ${A_SECRET}`;
-    const ids = text === undefined ? [] : await lane.run(() => idsMeant(text, list, MOST_COMPARED)).catch(() => []);
+    const meant =
+      text === undefined ? undefined : await lane.run(() => idsMeant(text, list, MOST_COMPARED)).catch(() => undefined);
+    const { ids = [] } = meant ?? {};
     if (ids.length > 0) return `${message} Did you mean ${ids.map(oneLine).join(" or ")}?`;
   }
   return message;
