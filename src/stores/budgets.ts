@@ -136,8 +136,8 @@ export interface BudgetEvent {
 }
 
 /**
- * Is told of each threshold (50, 80 and 100 percent) that a budget reaches, once in each period. After a top-up or a larger amount, a
- * threshold can be reached again. A lowered amount tells at once what it reaches. Of several processes on one store, the one whose call
+ * Is told of the thresholds (50, 80 and 100 percent) that a budget reaches, once in each period. Of several that one charge reaches, it is told
+ * of the highest alone. After a top-up or a larger amount, a threshold can be reached again. A lowered amount tells at once what it reaches. Of several processes on one store, the one whose call
  * reached the threshold is told; when it dies at that moment, none is. The store does not wait for the function, and ignores its errors.
  */
 export type OnBudget = (event: BudgetEvent) => unknown;
@@ -306,8 +306,8 @@ export class Budget {
   }
 
   /**
-   * Returns the thresholds that were reached since the last call, and remembers them. `refused` is the least units of a call that was
-   * refused.
+   * Returns the highest threshold that was reached since the last call, and remembers it with those below. `refused` is the least units of a call
+   * that was refused.
    */
   news(refused = 0): readonly BudgetEvent[] {
     const { told, charged, reached } = this.window;
@@ -316,9 +316,8 @@ export class Budget {
     const ofCharges = Math.max(reached, told - (told % 10));
     this.window.told = ofCharges < 100 && isRefused ? ofCharges + REFUSED : ofCharges;
     const { id, name } = this.terms;
-    return THRESHOLDS.filter((percent) => isTold(percent, this.window.told) && !isTold(percent, told)).map((percent) =>
-      Object.freeze({ id, name, percent, granted, charged, ...this.#span }),
-    );
+    const percent = THRESHOLDS.findLast((one) => isTold(one, this.window.told) && !isTold(one, told));
+    return percent === undefined ? [] : [Object.freeze({ id, name, percent, granted, charged, ...this.#span })];
   }
 
   get report(): BudgetReport {
