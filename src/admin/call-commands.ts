@@ -34,6 +34,7 @@ import { csvOf, linesOfCsv, noteRest, pageOf, printTable, SINCE_WORDS, UNTIL_WOR
 import { meant, type Places } from "./meant.ts";
 import { idNear, idsLike } from "./names.ts";
 import type { OpenedStore } from "./open-store.ts";
+import { requestIdIn, WHERE_IDS_ARE } from "./request-id.ts";
 import { usageText } from "./usage-table.ts";
 import { assertTimeZone, daysOf, hintOf, nearestHint, oneOf, timesOf, wordOf } from "./values.ts";
 
@@ -157,14 +158,14 @@ export const CALL_COMMANDS: Readonly<Record<string, Command>> = {
       const { json = false, currency } = values;
       const zone = zoneOf(values, env);
       // People paste the whole message of a client, which has the id in it.
-      const [id = text] = /\breq_[\w-]+/.exec(text) ?? [];
+      const id = requestIdIn(text) ?? text;
       return async (keys, { store, calls }) => {
         const reader = readerIn(calls);
         const call = (await reader.find(text)) ?? (await reader.find(id));
         if (!call && /^req_[\da-f]{0,7}$/.test(id))
           throw new CommandError(`${id} is too short. Give at least 8 digits of the id.`);
         if (!call)
-          throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, id)}`);
+          throw new CommandError(`No call of the request id ${id} is recorded. ${await hintOfNoCall(keys, text)}`);
         const next = nextSteps(call, currency, await callNow(call, store));
         const reason = { reasons: reasonsOf(call, currency), next, call };
         if (json) return reason;
@@ -292,7 +293,6 @@ async function hintOfNoCall(keys: KeyAdmin, text: string): Promise<string> {
   if (key !== undefined && others.length === 0)
     return `"polygate calls ${optionOf("key", key)}" lists the calls of the key ${oneLine(key)}.`;
   if (/^[\da-f]{1,7}$/.test(text)) return "Give at least 8 digits of the id.";
-  if (!/^(?:req_|[\da-f]{8,32}$)/.test(text))
-    return 'A request id begins with req_ as a rule: "polygate calls" lists the calls with theirs.';
+  if (!/\breq_|^[\da-f]{8,32}$/.test(text)) return `${WHERE_IDS_ARE} "polygate calls" lists the calls with theirs.`;
   return `${WRITTEN_LATER} A call of a process that has died appears within four minutes. A request to no route of the gateway (404) or with a wrong method (405) is no call, and leaves no record.`;
 }

@@ -2387,6 +2387,18 @@ describe("polygate usage and why", () => {
     expect((await run("why", "error: request_id req_1g )")).stderr).toContain("No call of the request id req_1g is");
   });
 
+  it("finds a call by the id of the answer that the gateway has made, and says which id is wanted for any other", async () => {
+    const id = ids["limited"] ?? "";
+    const { stdout } = await run("why", id);
+    for (const made of ["msg_", "chatcmpl-", "resp_", "error of resp_"])
+      expect(await run("why", id.replace("req_", made))).toMatchObject({ code: 0, stdout });
+    expect(await run("why", `${id.replace("req_", "msg_")}_0`)).toMatchObject({ code: 0, stdout });
+    for (const foreign of ["msg_01XFDUDYJgAACzvnptvVoYEL", `chatcmpl-${"0f".repeat(16)}`])
+      expect((await run("why", foreign)).stderr).toContain(
+        "is recorded. A request id begins with req_ as a rule: it stands in the header request-id of the answer, and in errors.",
+      );
+  });
+
   it("hints at the list of calls where a request id is none", async () => {
     for (const name of ["req_9c3", "req_", "error: request_id req_1234567 )"])
       expect((await run("why", name)).stderr).toMatch(/^req_\w* is too short\. Give at least 8 digits of the id\.\n$/);

@@ -1587,6 +1587,11 @@ describe("recorded calls", () => {
     });
     for (const id of [refused.slice("req_".length), refused.slice("req_".length, "req_12345678".length)])
       expect((await ask("GET", `/calls/${id}`)).body).toMatchObject({ requestId: refused });
+    // The id of the answer that the gateway has made has the same digits.
+    expect((await ask("GET", `/calls/${refused.replace("req_", "msg_")}`)).body).toMatchObject({ requestId: refused });
+    expect((await ask("GET", "/calls/msg_01XFDUDYJgAACzvnptvVoYEL")).body.error?.message).toContain(
+      "it stands in the header request-id of the answer",
+    );
     expect((await ask("GET", `/calls/${refused}`)).body).toMatchObject({
       requestId: refused,
       errorMessage: expect.stringContaining("Needed: 0.000003 USD, available: 0.000001 USD."),

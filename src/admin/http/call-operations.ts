@@ -28,6 +28,7 @@ import {
 } from "../call-admin.ts";
 import { inTurns } from "../columns.ts";
 import { codesMeant } from "../error-codes.ts";
+import { requestIdIn, WHERE_IDS_ARE } from "../request-id.ts";
 import {
   assertKnown,
   COUNT,
@@ -244,8 +245,10 @@ export const CALL_OPERATIONS: readonly Operation[] = [
     needs: "calls",
     answer: CALL,
     async run(desk, { id }) {
-      const call = await recordedIn(desk).find(id);
-      if (!call) throw refused(404, `No call of the request id ${id} is recorded.`);
+      const own = requestIdIn(id);
+      const call = (await recordedIn(desk).find(id)) ?? (own && (await recordedIn(desk).find(own)));
+      const hint = /\breq_/.test(id) ? "" : ` ${WHERE_IDS_ARE}`;
+      if (!call) throw refused(404, `No call of the request id ${id} is recorded.${hint}`);
       return { body: callTold(call, await callNow(call, desk.store)) };
     },
   }),

@@ -7,6 +7,7 @@ import { callsCsv } from "../../call-list.ts";
 import type { Spreadsheet } from "../../columns.ts";
 import type { ExplainedCall } from "../../http/call-operations.ts";
 import type { KeyShown } from "../../key-state.ts";
+import { requestIdIn } from "../../request-id.ts";
 import {
   addressOf,
   assertDays,
@@ -284,7 +285,7 @@ function search(event: SubmitEvent): void {
   event.preventDefault();
   // The cast is safe: no form has a field for files.
   const text = (new FormData(event.target as HTMLFormElement).get("request-id") as string).trim();
-  const call = /\breq_[0-9a-f]{8,32}\b/.exec(text)?.[0] ?? text;
+  const call = requestIdIn(text) ?? text;
   if (call !== "") go(addressOf("calls", { call }));
 }
 
