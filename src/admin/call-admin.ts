@@ -505,12 +505,22 @@ function errorReasons(call: RecordedCall): readonly string[] {
   return [REASONS[errorCode] ?? errorCode];
 }
 
+/** A record has so many characters of a message at most. */
+const MOST_MESSAGE_CHARS = 500;
+
 /** Says what the caller was told: nothing, if the client had gone. */
 function toldReasons(call: RecordedCall): readonly string[] {
   const { errorCode, errorMessage, outcome, attempts } = call;
   if (errorCode === "client_closed") return [];
   if (errorMessage !== undefined)
-    return errorCode === "misconfigured" ? mistakeReasons(errorMessage) : [`The caller was told: "${errorMessage}"`];
+    return errorCode === "misconfigured"
+      ? mistakeReasons(errorMessage)
+      : [
+          `The caller was told: "${errorMessage}"`,
+          ...(errorMessage.length < MOST_MESSAGE_CHARS
+            ? []
+            : [`The record ends after ${MOST_MESSAGE_CHARS} characters of it.`]),
+        ];
   return (outcome === "failed" || attempts.length > 0) && errorCode !== undefined
     ? ["The message that the caller was told is not recorded, because it may quote the prompt."]
     : [];

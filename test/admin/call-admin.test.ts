@@ -780,6 +780,10 @@ describe("why", () => {
   it("leaves the setting to the log where a limiter of the host names no remedy", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
+    // A message that fills its place in the record was longer.
+    const long = { ...call, status: 400, errorCode: "invalid_request", errorMessage: "x".repeat(500) } as const;
+    expect(sentencesAbout(long)).toContain("The record ends after 500 characters of it.");
+    expect(sentencesAbout({ ...long, errorMessage: "Short." }).join(" ")).not.toContain("The record ends");
     const wrong = { ...call, status: 500, errorCode: "misconfigured", errorMessage: "No plan." } as const;
     const sentence = `Correct the setting: look for ${call.requestId} in the log of the gateway, which has the whole error.`;
     expect(nextSteps(wrong)).toEqual([{ sentence }]);

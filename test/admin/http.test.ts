@@ -1133,6 +1133,8 @@ describe("adminHandler", () => {
     });
     expect(JSON.stringify(listed.body)).not.toMatch(/Rain|sk-one/);
     expect((await ask("GET", "/live?limit=1")).body).toMatchObject({ total: 2, data: [{ modelAsked: "a" }] });
+    expect((await ask("GET", "/live?limit=1&key=one")).body).toMatchObject({ total: 2, data: [{ modelAsked: "a" }] });
+    expect((await ask("GET", "/live?key=other")).body).toMatchObject({ total: 0, data: [] });
     expect((await ask("POST", "/keys/other/stop-calls")).body.error).toEqual({
       code: "not_found",
       message: "No call of the key other runs in this process.",

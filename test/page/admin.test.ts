@@ -2054,6 +2054,80 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     await live.close({ deadlineMs: 0 });
   });
 
+  it("shows a part of a key that cannot be loaded in its place, beside the others and all buttons", async () => {
+    await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna", granted: 1_000_000 });
+    const page = await browser.newPage({ locale: "en-US" });
+    await page.route(/\/usage\?/, (route) =>
+      route.fulfill({ status: 503, json: { error: { message: "The store has not answered." } } }),
+    );
+    // More calls run than a page of them has.
+    await page.route(/\/live\?/, (route) => route.fulfill({ json: { at: 1, total: 1_200, data: [] } }));
+    await open("?part=key&id=anna", {}, page);
+    await page.locator("h3:has-text('This month') + .bad").getByText("The store has not answered.").waitFor();
+    await page.getByText("No call of the key was refused or failed.").waitFor();
+    await page.getByText("These are the oldest of 1,200 calls.").waitFor();
+    for (const name of ["Edit anna", "Add quota anna", "Stop all its calls"])
+      expect([name, await page.getByRole("button", { name }).isVisible()]).toEqual([name, true]);
+    expect(await page.locator(".notice.bad").count()).toBe(0);
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Look again" }).click();
+    await page.getByText("No call of the key is recorded in this month.").waitFor();
+    await page.getByText("No call of the key runs.").waitFor();
+    await page.close();
+  });
+
+  it.each([
+    ["wide", { viewport: { width: 1_280, height: 900 } }],
+    ["on a phone, in the dark", { viewport: { width: 390, height: 844 }, colorScheme: "dark" }],
+  ] as const)(
+    "shows a budget with its books, spend, keys, refusals and changes, and changes it, %s",
+    async (_what, options) => {
+      const { quotas } = stores.ports;
+      await quotas.addBudget({ id: "company", amount: 900_000_000 });
+      await quotas.addBudget({ id: "team a", name: "Team A", amount: 50_000_000, period: "month", parent: "company" });
+      for (const [id, budget] of [
+        ["anna", "team a"],
+        ["other", "company"],
+      ] as const)
+        await quotas.add({ id, apiKey: `sk-${id}`, budget });
+      await call("anna", "small");
+      const failed = await call("anna", "large", "usd", {
+        chat() {
+          throw new GatewayError("backend_refused", "The credential is wrong.");
+        },
+      });
+      const page = await open("?part=budgets", { locale: "en-US", ...options });
+      await page.getByRole("link", { name: "team a", exact: true }).click();
+      await page.getByRole("heading", { level: 2, name: "Budget team a" }).waitFor();
+      await rowOf(page, failed).getByText("backend_refused").waitFor();
+      expect([new URL(page.url()).search, await page.title()]).toEqual([
+        "?part=budget&id=team+a",
+        'Budget team a · <Models> & "more"',
+      ]);
+      expect(await page.getByRole("region", { name: "Budget team a" }).textContent()).toMatch(
+        /Team A.*50\.00.*company/s,
+      );
+      expect(await page.getByRole("region", { name: "Spend of this period" }).textContent()).toMatch(
+        /small1\$?0\.0000/,
+      );
+      await page.getByRole("region", { name: "Keys that draw on it" }).getByRole("link", { name: "anna" }).waitFor();
+      expect(await page.getByRole("link", { name: "other", exact: true }).count()).toBe(0);
+      await page.getByText("The log of changes has none of this budget.").waitFor();
+      expect([await barriers(page), await isWiderThanScreen(page)]).toEqual([[], false]);
+      await page.getByRole("button", { name: "Top up team a" }).click();
+      await page.getByLabel("Amount in USD").fill("7");
+      await page.getByRole("button", { name: "Top up", exact: true }).click();
+      await untilGranted(page, "57.00");
+      await page.getByRole("region", { name: "Last changes" }).getByText("done").waitFor();
+      await page.getByRole("link", { name: "company", exact: true }).click();
+      await page.getByRole("heading", { level: 2, name: "Budget company" }).waitFor();
+      await page.getByRole("link", { name: "other", exact: true }).waitFor();
+      await page.goto(`${url}?part=budget&id=none`);
+      await page.getByText("There is no budget of the id none.").waitFor();
+      await page.close();
+    },
+  );
+
   it("shows a key without its calls on a host that has no records of them, and for a user who may only look", async () => {
     user = { name: "eve", readOnly: true };
     await stores.ports.quotas.add({ id: "anna", apiKey: "sk-anna" });
@@ -2163,6 +2237,18 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     user = { name: "ann" };
     await page.clock.runFor(2_000);
     await page.getByText("You are not logged in.").waitFor({ state: "detached" });
+    // It does not look while its tab is hidden.
+    const setHidden = (is: boolean): Promise<void> =>
+      page.evaluate(
+        (hidden) => void Object.defineProperty(document, "hidden", { value: hidden, configurable: true }),
+        is,
+      );
+    let looks = 0;
+    page.on("request", (request) => void (looks += Number(request.url().endsWith("/live"))));
+    await setHidden(true);
+    await page.clock.runFor(10_000);
+    expect(looks).toBe(0);
+    await setHidden(false);
     // Also where only the records fail.
     await page.route(/\/calls\?/, (route) =>
       route.fulfill({ status: 503, json: { error: { message: "The store has not answered." } } }),

@@ -82,16 +82,18 @@ export const OPERATIONS: readonly Operation[] = [
     operationId: "listLiveCalls",
     method: "GET",
     path: "/live",
-    about: "Lists the calls that run in this process, the oldest first, with the time of the answer.",
+    about:
+      "Lists the calls that run in this process, or those of a key, the oldest first, with their number and the time of the answer.",
     needs: "live",
-    query: v.strictObject({ limit: LIMIT }),
+    query: v.strictObject({ limit: LIMIT, key: v.exactOptional(TEXT) }),
     answer: v.object({ at: TIME, total: COUNT, data: v.array(LIVE) }),
     async run({ gateway, clock }, { query }) {
-      const { limit } = query;
+      const { limit, key: id } = query;
       const data: LiveCall[] = [];
       const add = roomFor(data, limit);
-      gateway?.liveCalls?.({ limit }).every(add);
-      return { body: { at: clock.now(), total: gateway?.liveCallCount?.(), data } };
+      const ofKey = id === undefined ? undefined : gateway?.liveCalls?.().filter(({ key }) => key?.id === id);
+      (ofKey ?? gateway?.liveCalls?.({ limit }))?.every(add);
+      return { body: { at: clock.now(), total: ofKey?.length ?? gateway?.liveCallCount?.(), data } };
     },
   }),
   operation({

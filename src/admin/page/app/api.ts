@@ -244,6 +244,24 @@ export function loadsOf(part?: string): Load {
 /** Loads a part that is read at once. */
 export const load: Load = loadsOf();
 
+/** A part of a view that is loaded apart, so that its failure stands in its place alone. */
+export interface Apart<Body> {
+  readonly of: Signal<{ readonly body?: Body; readonly error?: string } | undefined>;
+  /** Loads the part. Never rejects. */
+  readonly load: (path: string, isLatest: () => boolean) => Promise<void>;
+}
+
+export function apart<Body>(): Apart<Body> {
+  const of: Apart<Body>["of"] = signal(undefined);
+  return {
+    of,
+    async load(path, isLatest) {
+      const loaded = await read<Body>(path).catch((error: unknown) => ({ error: messageOf(error) }));
+      if (isLatest()) of.value = loaded;
+    },
+  };
+}
+
 /** Does what a user asks for, and shows how it ended. Resolves with true for a success. */
 export async function attempt(work: () => Promise<string | void>): Promise<boolean> {
   try {
@@ -256,6 +274,8 @@ export async function attempt(work: () => Promise<string | void>): Promise<boole
   }
 }
 
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 export function tellFailure(error: unknown): void {
-  notice.value = { text: error instanceof Error ? error.message : String(error), isError: true };
+  notice.value = { text: messageOf(error), isError: true };
 }

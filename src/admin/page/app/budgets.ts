@@ -235,7 +235,7 @@ const create = (): void => {
   });
 };
 
-const edit = (id: string): Promise<boolean> =>
+const edit = (id: string, reload: () => Promise<void>): Promise<boolean> =>
   attempt(async () => {
     const { body, tag } = await read<BudgetReport>(at(id));
     const save = writerAsking("To set it, choose Save again.");
@@ -256,7 +256,7 @@ const edit = (id: string): Promise<boolean> =>
         const amount = readAmount("Amount", written);
         const change = { amount, before: body };
         await save({ method: "PATCH", path: at(id), body: { name, amount }, tag, units: amount, change });
-        await loadBudgets();
+        await reload();
         return `${id} is changed.`;
       },
     });
@@ -286,7 +286,7 @@ export function topUp(id: string, facts: View = null, reload: () => Promise<void
   });
 }
 
-const takeBack = (id: string): void => {
+const takeBack = (id: string, reload: () => Promise<void>): void => {
   const take = writerAsking("To take it, choose Take again.");
   askUser({
     title: `Take from ${id}`,
@@ -296,13 +296,13 @@ const takeBack = (id: string): void => {
     run: async ({ units = "" }) => {
       const taken = readAdded("Amount", units);
       await take({ path: `${at(id)}/lower`, body: { units: taken }, units: taken });
-      await loadBudgets();
+      await reload();
       return `${id} has less.`;
     },
   });
 };
 
-const remove = ({ id, available }: BudgetTold): void =>
+const remove = ({ id, available }: BudgetTold, reload: () => Promise<void>): void =>
   askUser({
     title: `Remove ${id}`,
     action: "Remove",
@@ -310,13 +310,13 @@ const remove = ({ id, available }: BudgetTold): void =>
     text: `What is left of it, ${amountInWords(available)}, is forgotten, and its id cannot be used again. Its books stay for audits.`,
     run: async (_values, write) => {
       await write("DELETE", at(id), {});
-      await loadBudgets();
+      await reload();
       return `${id} is removed.`;
     },
   });
 
 /** Returns the days of a period, by the clocks of its time zone. */
-function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetTold | PeriodTold): Choices {
+export function daysOf({ startsAt, endsAt, timeZone = "UTC" }: BudgetTold | PeriodTold): Choices {
   if (startsAt === undefined || endsAt === undefined) return {};
   return { since: dayIn(timeZone, startsAt), until: dayIn(timeZone, endsAt - 1) };
 }
@@ -352,13 +352,18 @@ function booksOf(rows: readonly (BudgetTold | PeriodTold)[]): readonly Column<Bu
   ];
 }
 
-const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Column<BudgetTold>[] => {
+/** @param reload Loads what is shown again. */
+export const columnsOf = (
+  rows: readonly BudgetTold[],
+  hasCalls: boolean,
+  reload: () => Promise<void> = loadBudgets,
+): readonly Column<BudgetTold>[] => {
   const ofAmount = amountsIn(rows.map(({ amount }) => amount));
   return [
     {
       name: "Budget",
       cell: (budget) =>
-        html`<span class="id">${withEscapes(budget.id)}</span
+        html`<a class="id" href=${addressOf("budget", { id: budget.id })} onClick=${follow}>${withEscapes(budget.id)}</a
           ><${Name} of=${budget.name} id=${budget.id} /> ${hasCalls && linksOf(budget.id, budget)}
           ${
             budget.period &&
@@ -383,18 +388,26 @@ const columnsOf = (rows: readonly BudgetTold[], hasCalls: boolean): readonly Col
           ? "never"
           : html`<${Time} at=${endsAt} zone=${timeZone} /><span class="quiet">${timeZone}</span>`,
     },
-    { name: "Parent", cell: ({ parent }) => parent ?? "–" },
+    {
+      name: "Parent",
+      cell: ({ parent }) =>
+        parent === undefined
+          ? "–"
+          : html`<a class="long" href=${addressOf("budget", { id: parent })} onClick=${follow}
+              >${withEscapes(parent)}</a
+            >`,
+    },
     {
       name: "Change",
       isChange: true,
       cell: (budget) => {
         const { id } = budget;
         return html`<div class="row-buttons">
-          <${RowButton} name="Edit" row=${id} onClick=${() => edit(id)} />
-          <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id)} />
+          <${RowButton} name="Edit" row=${id} onClick=${() => edit(id, reload)} />
+          <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id, null, reload)} />
           <${RowMenu} row=${id}>
-            <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id)} />
-            <${RowButton} name="Remove" row=${id} onClick=${() => remove(budget)} />
+            <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id, reload)} />
+            <${RowButton} name="Remove" row=${id} onClick=${() => remove(budget, reload)} />
           <//>
         </div>`;
       },

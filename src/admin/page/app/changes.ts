@@ -80,7 +80,7 @@ async function list(before?: string): Promise<void> {
 
 const again = (): Promise<void> => list();
 
-const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
+export const CHANGE_COLUMNS: readonly Column<AuditRecord>[] = [
   { name: "Time", cell: ({ at }) => html`<${Time} at=${at} isRecord />` },
   { name: "User", cell: ({ user }) => html`<span class="long"><${Breakable} text=${visible(user)} /></span>` },
   { name: "Change", cell: ({ action }) => html`<span class="action">${actionInWords(action)}</span>` },

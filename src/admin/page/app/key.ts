@@ -7,7 +7,7 @@ import type { ExplainedCall } from "../../http/call-operations.ts";
 import type { KeyShown } from "../../key-state.ts";
 import { addressOf, ALL_DAYS, follow, noteChoices } from "./address.ts";
 import { amountInWords, pageCurrency, plain } from "./amounts.ts";
-import { type Listed, loadsOf, type Me, mayChange, queryOf, read } from "./api.ts";
+import { apart, type Listed, loadsOf, type Me, mayChange, queryOf, read } from "./api.ts";
 import { BudgetName, loadKnownBudgets, topUp } from "./budgets.ts";
 import { changesOf, Left, quotaOf, State } from "./keys.ts";
 import { columnsAt, type Running, stopAll } from "./live.ts";
@@ -19,6 +19,7 @@ import {
   Code,
   type Column,
   html,
+  Part,
   RowButton,
   RowMenu,
   spentColumn,
@@ -30,25 +31,20 @@ import {
 import { Ended, Reason, shownReasons, UNANSWERED_ENDS } from "./refusals.ts";
 import { monthAgo, sentenceOf } from "./spend.ts";
 
-/** The key with its parts. A part that the host does not have is undefined. */
-interface KeyParts {
-  readonly key: KeyShown;
-  readonly month?: UsageReport | undefined;
-  readonly failed?: readonly ExplainedCall[] | undefined;
-  readonly running?: Running | undefined;
-}
-
 const keyId = signal("");
-const shown: Signal<KeyParts | undefined> = signal(undefined);
 const has: Signal<Pick<Me, "budgets" | "calls" | "live">> = signal({ budgets: false, calls: false, live: false });
+const shown: Signal<KeyShown | undefined> = signal(undefined);
+const month = apart<UsageReport>();
+const failed = apart<Listed<ExplainedCall>>();
+const running = apart<Running>();
 
 /** The failed calls that are listed: the view of calls has all. */
-const FAILED_LISTED = "5";
+export const FAILED_LISTED = "5";
 
 /** Shows the key that the address names. */
 export async function openKey(asked: URLSearchParams, parts: Pick<Me, "budgets" | "calls" | "live">): Promise<void> {
   const id = asked.get("id") ?? "";
-  if (id !== keyId.value) shown.value = undefined;
+  if (id !== keyId.value) for (const part of [shown, month.of, failed.of, running.of]) part.value = undefined;
   [keyId.value, has.value] = [id, parts];
   noteChoices("key", { id });
   await loadKey();
@@ -63,22 +59,15 @@ async function loadKey(): Promise<void> {
     async (isLatest) => {
       // An unknown key has one error, and not that of its calls.
       const { body: key } = await read<KeyShown>(`keys/${encodeURIComponent(id)}`);
-      const [month, failed, running] = await Promise.all([
-        calls ? read<UsageReport>(`usage?${queryOf({ key: id, since, until })}`) : undefined,
-        calls
-          ? read<Listed<ExplainedCall>>(`calls?${queryOf({ key: id, outcome: UNANSWERED_ENDS, limit: FAILED_LISTED })}`)
-          : undefined,
-        live ? read<Running>("live?limit=1000") : undefined,
-        budgets ? loadKnownBudgets() : undefined,
-      ]);
       if (!isLatest()) return;
       document.title = document.title.replace(/^Key(?= · )/, () => `Key ${id}`);
-      shown.value = {
-        key,
-        month: month?.body,
-        failed: failed?.body.data,
-        running: running && { ...running.body, data: running.body.data.filter((call) => call.key?.id === id) },
-      };
+      shown.value = key;
+      await Promise.all([
+        calls && month.load(`usage?${queryOf({ key: id, since, until })}`, isLatest),
+        calls && failed.load(`calls?${queryOf({ key: id, outcome: UNANSWERED_ENDS, limit: FAILED_LISTED })}`, isLatest),
+        live && running.load(`live?${queryOf({ key: id })}`, isLatest),
+        budgets && loadKnownBudgets(),
+      ]);
     },
     () => void (shown.value = undefined),
   );
@@ -155,6 +144,16 @@ const FAILED_COLUMNS: readonly Column<ExplainedCall>[] = [
   },
 ];
 
+/** Lists the last calls of a key or a budget that were refused or failed. */
+export const FailedCalls = ({ rows, empty }: { rows: readonly ExplainedCall[]; empty: string }): View =>
+  html`<${Table}
+    caption="Last calls that were refused or failed"
+    columns=${FAILED_COLUMNS}
+    rows=${rows}
+    keyOf=${({ requestId }: ExplainedCall) => requestId}
+    empty=${empty}
+  />`;
+
 /** The changes that have a button beside the heading. The others are behind one. */
 const OFTEN: ReadonlySet<string> = new Set(["Edit", "Add quota", "New secret", "Pause", "Resume"]);
 
@@ -198,8 +197,7 @@ const Facts = ({ of: key }: { of: KeyShown }): View => {
 
 function Month({ of: { total, currency = pageCurrency.value } }: { of: UsageReport }): View {
   const id = keyId.value;
-  return html`<h3>This month</h3>
-    ${
+  return html`${
       total.calls > 0
         ? html`<p class="sum" title=${amountInWords(total.units, currency)}>${sentenceOf(total, currency)}</p>`
         : html`<p class="quiet">No call of the key is recorded in this month.</p>`
@@ -210,9 +208,8 @@ function Month({ of: { total, currency = pageCurrency.value } }: { of: UsageRepo
     </p>`;
 }
 
-function RunningCalls({ of: { at, data }, calls }: { of: Running; calls: boolean }): View {
-  return html`<h3>Calls that run in this process</h3>
-    <${Table}
+function RunningCalls({ of: { at, data, total }, calls }: { of: Running; calls: boolean }): View {
+  return html`<${Table}
       caption="Calls that run in this process"
       columns=${columnsAt(at, calls, loadKey, false)}
       rows=${data}
@@ -220,18 +217,12 @@ function RunningCalls({ of: { at, data }, calls }: { of: Running; calls: boolean
       empty="No call of the key runs."
       isDense
     />
-    ${
-      mayChange.value &&
-      data.length > 0 &&
-      html`<p class="more">
-        <button type="button" class="danger" onClick=${() => stopAll(keyId.value, loadKey)}>Stop all its calls</button>
-      </p>`
-    }`;
+    ${total > data.length && html`<p class="quiet">These are the oldest of ${plain.format(total)} calls.</p>`}`;
 }
 
-export function Key({ calls }: Me): View {
+export function Key({ calls, live }: Me): View {
   const id = keyId.value;
-  const { key, month, failed, running } = shown.value ?? {};
+  const key = shown.value;
   return html`<section>
     <p class="more"><a href=${addressOf("keys")} onClick=${follow}>All keys</a></p>
     <header class="tools">
@@ -251,22 +242,35 @@ export function Key({ calls }: Me): View {
           empty="Nothing limits what its calls cost."
         />`
     }
-    ${month && html`<${Month} of=${month} />`}
+    ${key && calls && html`<${Part} name="This month" part=${month} view=${(body: UsageReport) => html`<${Month} of=${body} />`} />`}
     ${
-      failed &&
-      html`<h3>Last calls that were refused or failed</h3>
-        <${Table}
-          caption="Last calls that were refused or failed"
-          columns=${FAILED_COLUMNS}
-          rows=${failed}
-          keyOf=${({ requestId }: ExplainedCall) => requestId}
-          empty="No call of the key was refused or failed."
+      key &&
+      calls &&
+      html`<${Part}
+          name="Last calls that were refused or failed"
+          part=${failed}
+          view=${({ data }: Listed<ExplainedCall>) => html`<${FailedCalls} rows=${data} empty="No call of the key was refused or failed." />`}
         />
         <p class="more">
           <a href=${addressOf("calls", { key: id, end: UNANSWERED_ENDS })} onClick=${follow}>All of them</a>, or
           ${" "}<a href=${addressOf("calls", { key: id, end: "all" })} onClick=${follow}>all its calls</a>
         </p>`
     }
-    ${running && html`<${RunningCalls} of=${running} calls=${calls} />`}
+    ${
+      key &&
+      live &&
+      html`<${Part}
+          name="Calls that run in this process"
+          part=${running}
+          view=${(body: Running) => html`<${RunningCalls} of=${body} calls=${calls} />`}
+        />
+        ${
+          // Calls may run that the page has not seen yet.
+          mayChange.value &&
+          html`<p class="more">
+            <button type="button" class="danger" onClick=${() => stopAll(id, loadKey)}>Stop all its calls</button>
+          </p>`
+        }`
+    }
   </section>`;
 }

@@ -16,6 +16,7 @@ import {
   renewMe,
   shownPart,
 } from "./api.ts";
+import { Budget, openBudget } from "./budget.ts";
 import { Budgets, openBudgets } from "./budgets.ts";
 import { Changes, Health, loadChanges, loadHealth } from "./changes.ts";
 import { Key, openKey } from "./key.ts";
@@ -40,6 +41,13 @@ const TABS: Readonly<Record<string, Tab>> = {
   keys: { name: "Keys", view: Keys, load: (asked) => openKeys(asked, me.value?.budgets ?? false) },
   key: { name: "Key", view: Key, load: (asked) => openKey(asked, me.value ?? NOBODY), within: "keys" },
   budgets: { name: "Budgets", view: Budgets, load: openBudgets, needs: "budgets" },
+  budget: {
+    name: "Budget",
+    view: Budget,
+    load: (asked) => openBudget(asked, me.value ?? NOBODY),
+    needs: "budgets",
+    within: "budgets",
+  },
   live: { name: "Live", view: Live, load: () => loadLive(me.value?.calls ?? false), needs: "live" },
   spend: { name: "Spend", view: Spend, load: (asked) => openSpend(asked, me.value?.budgets ?? false), needs: "calls" },
   calls: {

@@ -24,6 +24,7 @@ import {
 } from "./amounts.ts";
 import {
   type Answered,
+  type Apart,
   attempt,
   hasFailed,
   isLoggedIn,
@@ -80,6 +81,21 @@ export const Waiting = (): View =>
           This could not be loaded. <button type="button" onClick=${() => location.reload()}>Try again</button>
         </p>`
       : html`<p class="quiet blank">Loading…</p>`;
+
+/** Shows a part of a view below its heading, or why it could not be loaded. The other parts stay. */
+export function Part<Body>({
+  name,
+  part,
+  view,
+}: {
+  name: string;
+  part: Apart<Body>;
+  view: (body: Body) => Children;
+}): View {
+  const { body, error } = part.of.value ?? {};
+  return html`<h3>${name}</h3>
+    ${body === undefined ? html`<p class=${`blank ${error === undefined ? "quiet" : "bad"}`}>${error ?? "Loading…"}</p>` : view(body)}`;
+}
 
 /**
  * Shows a time by the clocks of the browser, or of a zone. Its title is the time in UTC.
