@@ -50,9 +50,9 @@ export function llmsTxt(root: URL, addressOf: (path: string) => string): string 
 /** Returns each example that fills a file as a page, by the file's name. */
 export const examplePages = (root: URL): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    pathsOf(root, "docs/examples/*.ts").map((path) => {
+    pathsOf(root, "docs/examples/*.{ts,sql}").map((path) => {
       const name = path.slice("docs/examples/".length);
-      return [name, `# ${name}\n\n\`\`\`ts\n${read(root, path)}\`\`\`\n`];
+      return [name, `# ${name}\n\n\`\`\`${name.split(".").at(-1)}\n${read(root, path)}\`\`\`\n`];
     }),
   );
 

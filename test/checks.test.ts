@@ -23,7 +23,7 @@ const TRACKED: readonly string[] = [
   "docs/{,reference/}*.md",
   "docs/*.png",
   "docs/search-phrases.txt",
-  "docs/examples/*.ts",
+  "docs/examples/*.{ts,sql}",
   "grafana/{dashboard.json,alerts.yaml}",
   "test/**/*.{ts,json}",
   "test/README.md",

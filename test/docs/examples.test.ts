@@ -1011,13 +1011,13 @@ describe("litellm.ts", () => {
     ]);
   });
 
-  it("takes over the keys of LiteLLM by the query of the page, and each secret with its first call", async () => {
+  it("takes over the keys of LiteLLM by the queries of the examples, and each secret with its first call", async () => {
     const database = await PGlite.create();
     await database.exec(LITELLM_TABLES);
-    const queries = blocks.filter(({ page, language }) => page === "docs/moving.md" && language === "sql");
-    const [ofKeys = "", ofBudgets = ""] = queries.map(({ code }) => code);
-    const { rows } = await database.query<[object]>(ofKeys, [], { rowMode: "array" });
-    const { rows: budgets } = await database.query<[string]>(ofBudgets, [], { rowMode: "array" });
+    const keyQuery = await readFile(`${ROOT}docs/examples/litellm-keys.sql`, "utf8");
+    const { rows } = await database.query<[object]>(keyQuery, [], { rowMode: "array" });
+    const budgetQuery = await readFile(`${ROOT}docs/examples/litellm-budgets.sql`, "utf8");
+    const { rows: budgets } = await database.query<[string]>(budgetQuery, [], { rowMode: "array" });
     await database.close();
     const ben = token("sk-ben").slice(0, 16);
     const [lines, metadata] = [rows.flat(), (secret: string) => ({ litellm: token(secret) })];

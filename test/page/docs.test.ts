@@ -35,7 +35,9 @@ const { pages: texts, phrases } = JSON.parse(served.find("/page/docs/pages.json"
 
 function isServed(address: string): boolean {
   const [, name = "", heading] = address.split("/");
-  if (name.endsWith(".ts")) return texts[name]?.startsWith(`# ${name}\n\n\`\`\`ts\n// ${name}\n`) ?? false;
+  const [, kind] = /\.(ts|sql)$/.exec(name) ?? [];
+  if (kind)
+    return texts[name]?.startsWith(`# ${name}\n\n\`\`\`${kind}\n${kind === "ts" ? "//" : "--"} ${name}\n`) ?? false;
   const ids = (pages.get(name) ?? []).flatMap((block) => (block.type === "heading" ? block.id : []));
   const file = served.find(`/page/docs/${name}.md`);
   return file?.type === "text/markdown; charset=utf-8" && (heading === undefined || ids.includes(heading));
@@ -119,6 +121,7 @@ it("leads nowhere but to pages and to the web", () => {
   expect(addressOf("#sql", "quota")).toBe("#docs/quota/sql");
   expect(addressOf("../SECURITY.md", "quota")).toBe("#docs/SECURITY");
   expect(addressOf("examples/company.ts", "company-gateway")).toBe("#docs/company.ts");
+  expect(addressOf("examples/litellm-keys.sql", "moving")).toBe("#docs/litellm-keys.sql");
 });
 
 describe("the contents", () => {

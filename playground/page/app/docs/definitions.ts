@@ -26,7 +26,7 @@ export interface Defined {
 
 /** The pages of the reference. */
 export const REFERENCE: RegExp =
-  /^(?:polygate|command-line|error-messages|errors-by-format|conversion-tables|sql-tables|headers|reference$)/;
+  /^(?:polygate|command-line|error-messages|errors-by-format|conversion-tables|sql-tables|headers|metrics|reference$)/;
 
 /** The page with what to do for each code of an error. */
 const CODES = "errors";

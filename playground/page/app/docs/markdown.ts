@@ -97,7 +97,7 @@ export function piecesOf(text: string): Piece[] {
 /** Returns the address in this page for a link in the docs; undefined for a file that is not served. */
 export function addressOf(href: string, page: string): string | undefined {
   if (/^https?:/.test(href)) return href;
-  const found = /^(?:(?:[\w.-]+\/)*([\w-]+)\.md|(?:docs\/)?examples\/([\w-]+\.ts))?(?:#(.+))?$/.exec(href);
+  const found = /^(?:(?:[\w.-]+\/)*([\w-]+)\.md|(?:docs\/)?examples\/([\w-]+\.(?:ts|sql)))?(?:#(.+))?$/.exec(href);
   if (!found || href === "") return undefined;
   const [, doc, example, heading] = found;
   const name = doc ?? example ?? page;

@@ -301,7 +301,7 @@ function preferenceFor(query: string, hasName: boolean): (id: string) => number 
  * the changelog.
  */
 function preferenceOfTexts(id: string): number {
-  if (/^(?:CHANGELOG|README|[\w.-]+\.ts)\//.test(id)) return 0.01;
+  if (/^(?:CHANGELOG|README|[\w.-]+\.(?:ts|sql))\//.test(id)) return 0.01;
   return isLookedUp(id) || /\/row\d+$/.test(id) ? 0.2 : 1;
 }
 
