@@ -23,6 +23,7 @@ import { commandsPage } from "./commands.ts";
 import { entries, ROOT } from "./entries.ts";
 import { headersPage } from "./headers.ts";
 import { messagesPage } from "./messages.ts";
+import { metricsPage } from "./metrics.ts";
 import type { Member, Shape } from "./shapes.ts";
 import { sqlPage } from "./sql.ts";
 import { table, tablePages } from "./tables.ts";
@@ -359,6 +360,7 @@ export async function referencePages(
     ["error-messages.md", messagesPage()],
     ["command-line.md", await commandsPage()],
     ["headers.md", headersPage()],
+    ["metrics.md", metricsPage()],
     ["admin-routes.md", adminRoutesPage()],
     ["sql-tables.md", sqlPage()],
     ["reference.md", indexOf(described)],
@@ -531,6 +533,7 @@ const TABLES = `- [The command \`polygate\`](command-line.md): All commands, wit
 - [Errors by format](errors-by-format.md): The status and the name of each error, and the classes of SDKs.
 - [Messages of errors](error-messages.md): The text of every error, and what to do.
 - [Conversions of fields](conversion-tables.md): Each field that another format cannot express.
+- [Metrics](metrics.md): What each metric measures, and its labels.
 - [SQL tables](sql-tables.md): The columns that you may query.`;
 
 /** The groups of entries in the index, in its order. */
