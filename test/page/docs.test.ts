@@ -700,6 +700,26 @@ describe("the search", () => {
   });
 
   it.each([
+    ["circuit breakers", "routes/circuit-breakers-and-rests"],
+    ["stop hammering a dead upstream", "routes/circuit-breakers-and-rests"],
+    ["mysql lock timeout", "operations/when-the-database-is-down"],
+    ["postgres statement timeout", "operations/when-the-database-is-down"],
+    ["turn off a model for everyone", "backends/limit-or-rename-models"],
+    ["we dont want gpt-4 anymore for anybody", "backends/limit-or-rename-models"],
+    ["customer says he gets 429 and wants to know why", "usage/why-a-call-was-refused"],
+    ["report token usage from my backend", "backends/what-a-backend-yields"],
+    ["how to disable a hook for one key", "hooks/before"],
+    ["moderation only for external customers", "hooks/before"],
+    ["sse chunks come all at once", "production/proxies"],
+    ["is the first failed provider billed too", "routes/which-upstream-is-asked"],
+    ["my handler should answer 422", "errors/errors-of-your-own"],
+    ["can customer a read chats of customer b", "SECURITY/what-the-gateway-promises"],
+  ])("answers %s first, as operators and developers type it", (question, section) => {
+    const [hit] = find(question);
+    expect(`${hit?.page}/${hit?.heading}`).toBe(section);
+  });
+
+  it.each([
     ["429", "errors/codes"],
     ["401", "errors/codes"],
     ["404", "errors/codes"],
