@@ -5,12 +5,14 @@ import { posix } from "node:path";
 import { expect, it } from "vitest";
 import { entries, ROOT } from "./entries.ts";
 import { markedTables, namesIn } from "./pages.ts";
+import { REMEDIES } from "./remedies.ts";
 
-it("each text in the table of messages is a message of the code", () => {
+it("each text with a remedy is a message of the code", () => {
   const sources = globSync("{src,adapters}/**/*.ts", { cwd: ROOT }).map((path) =>
     readFileSync(`${ROOT}${path}`, "utf8"),
   );
-  const texts = (markedTables("(messages)").get("messages") ?? []).flatMap(([cell]) => namesIn(cell));
+  const rows = (markedTables("(messages)").get("messages") ?? []).flatMap(([cell]) => namesIn(cell));
+  const texts = [...rows, ...REMEDIES.map(([text]) => text)];
   expect(texts.length).toBeGreaterThan(35);
   expect(new Set(texts).size).toBe(texts.length);
   const unknown = texts.filter((text) => {

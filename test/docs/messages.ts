@@ -6,6 +6,7 @@ import { API } from "typescript/unstable/sync";
 import { BACKEND_ERRORS, GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import { ROOT } from "./entries.ts";
 import { markedTables, namesIn } from "./pages.ts";
+import { REMEDIES } from "./remedies.ts";
 import { type Call, nameOf, Texts } from "./texts.ts";
 import { wrapped } from "./wrapped.ts";
 
@@ -177,11 +178,14 @@ const isTelling = ({ text }: Said): boolean =>
   (text.match(/\p{L}/gu)?.length ?? 0) >= FEWEST_LETTERS &&
   text.replaceAll("…", "").trim().includes(" ");
 
-/** A row of the table of messages in the page about errors: the texts, and what to do. */
+/** The parts of messages, and what to do: of the table in the page about errors, and of the list for the reference alone. */
 const remedies = (): readonly (readonly [parts: readonly string[], remedy: string])[] =>
-  (markedTables("(messages)").get("messages") ?? []).flatMap(([cell, remedy = ""]) =>
-    namesIn(cell).map((text) => [text.split("…").map((part) => part.trim()), remedy] as const),
-  );
+  [
+    ...(markedTables("(messages)").get("messages") ?? []).flatMap(([cell, remedy = ""]) =>
+      namesIn(cell).map((text) => [text, remedy] as const),
+    ),
+    ...REMEDIES,
+  ].map(([text, remedy]) => [text.split("…").map((part) => part.trim()), remedy] as const);
 
 /** Returns a text of the docs with links that lead from the folder of the reference. */
 const fromReference = (text: string): string =>
