@@ -1,15 +1,12 @@
 /**
- * Converts a Responses request to the neutral request and back; keeps a native body and lays the gateway's decisions over it; and lists all
- * tools. This format groups tools in namespaces, and has items that add tools in the middle of a conversation. Other formats have one flat
- * list, so a tool of a namespace is called by both names there.
+ * Converts a Responses request to the neutral request and back, and lists all tools. This format groups tools in namespaces, and has items
+ * that add tools in the middle of a conversation. Other formats have one flat list, so a tool of a namespace is called by both names there.
  */
 
-import { GatewayError } from "../../errors.ts";
 import { isUnknown } from "../../http/validation.ts";
 import type {
   ChatMessage,
   ChatRequest,
-  NativeRequest,
   Reasoning,
   ResponseFormat,
   Tool,
@@ -17,9 +14,9 @@ import type {
   WireObject,
 } from "../../model/chat-request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isJsonObject, JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { choiceAmong, type ConvertedFields, dropped, isSame, listConversions } from "../shared/conversions.ts";
+import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import { argumentsSchema } from "../shared/held-schema.ts";
 import {
   type EffortLevel,
@@ -34,7 +31,6 @@ import {
   strictOf,
 } from "../shared/openai.ts";
 import { enumSchema, FORMATS } from "../shared/schema.ts";
-import { unwrapSeal } from "../shared/seal.ts";
 import { ONE_TEXT } from "../shared/tools.ts";
 import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
@@ -293,137 +289,11 @@ function encodeReasoning(
 const ENCRYPTED = "reasoning.encrypted_content";
 
 /** Returns what a request includes to get its reasoning encrypted. OpenAI's models that do not reason refuse to include it. */
-function encryptedReasoning(model: string, options: CodecOptions): string[] {
+export function encryptedReasoning(model: string, options: CodecOptions): string[] {
   const control = options.reasoning?.(model);
   const refuses =
     control === undefined ? /^(?:gpt-\d|chatgpt)/.test(bareName(model)) && !levelsOf(model) : control === "none";
   return refuses ? [] : [ENCRYPTED];
-}
-
-/**
- * Returns the caller's own body with the model, the output limit, and `store: false`. The store of the upstream belongs to the host's
- * account, so ids in it never reach the upstream, and reasoning comes back encrypted instead.
- */
-export function overlaidRequest(
-  request: ChatRequest & { readonly native: NativeRequest },
-  options: CodecOptions,
-): { readonly body: JsonObject; readonly conversions: readonly Conversion[] } {
-  const { native } = request;
-  // The cast is safe: the body comes from `JSON.parse`.
-  const {
-    previous_response_id: _id,
-    conversation: _conversation,
-    background: _background,
-    background_options: backgroundOptions,
-    ...kept
-  } = native.body as JsonObject;
-  const fields: ConvertedFields = new Set();
-  const { input } = kept;
-  const own: JsonValue[] = Array.isArray(kept["include"]) ? kept["include"] : [];
-  const encrypted = encryptedReasoning(request.model, options).filter((name) => !own.includes(name));
-  const cleaned = Array.isArray(input) && new Cleaner(fields, options, native.remembered).clean(input as JsonObject[]);
-  if (cleaned && cleaned.length === 0) noteEmpty(fields);
-  const body: JsonObject = {
-    ...kept,
-    model: request.model,
-    ...(cleaned && { input: cleaned }),
-    max_output_tokens: outputLimit(request, options),
-    store: false,
-    ...(own.length + encrypted.length > 0 && { include: [...own, ...encrypted] }),
-  };
-  const conversions = listConversions(tableOf(options), fields, {});
-  if (backgroundOptions != null)
-    conversions.push({ field: "native.background_options", ...dropped("The gateway begins each response at once.") });
-  return { body, conversions };
-}
-
-/** The items whose ids only the store of responses reads. The items of other types may be named by their ids elsewhere. */
-const STORED: ReadonlySet<JsonValue | undefined> = new Set([
-  undefined,
-  "message",
-  "reasoning",
-  "function_call",
-  "function_call_output",
-  "custom_tool_call",
-  "custom_tool_call_output",
-  "additional_tools",
-]);
-
-const CALLS: ReadonlySet<JsonValue | undefined> = new Set(["function_call", "custom_tool_call"]);
-
-/** Returns an item without its id. The result of a custom tool has a status only when it is shown, and none in a request. */
-function withoutId({ id: _id, ...item }: JsonObject): JsonObject {
-  if (item["type"] !== "custom_tool_call_output") return item;
-  const { status: _status, ...result } = item;
-  return result;
-}
-
-/** Writes the input items as the upstream accepts them. */
-class Cleaner {
-  readonly #fields: ConvertedFields;
-  readonly #foreignReasoning: CodecOptions["foreignReasoning"];
-  readonly #remembered: NativeRequest["remembered"];
-
-  constructor(fields: ConvertedFields, options: CodecOptions, remembered: NativeRequest["remembered"]) {
-    this.#fields = fields;
-    this.#foreignReasoning = options.foreignReasoning;
-    this.#remembered = remembered;
-  }
-
-  clean(input: JsonObject[]): JsonObject[] {
-    const items: JsonObject[] = [];
-    /** True when reasoning stands in the turn of the assistant so far. */
-    let hasReasoning = false;
-    for (const [index, item] of input.entries()) {
-      const { type, call_id } = item;
-      if (type === "reasoning") {
-        const own = this.#reasoning(item);
-        hasReasoning ||= own?.["type"] === "reasoning";
-        if (own) items.push(own);
-        continue;
-      }
-      if (CALLS.has(type)) {
-        if (!hasReasoning && typeof call_id === "string") items.push(...this.#restored(call_id));
-      } else if (item["role"] !== "assistant") hasReasoning = false;
-      if (type === "image_generation_call" && item["result"] == null)
-        throw new GatewayError("not_found", "The picture is not in this service's store. Send the picture itself.", {
-          path: ["input", index, "id"],
-        });
-      items.push("id" in item && STORED.has(type) ? withoutId(item) : item);
-    }
-    return isSame(items, input) ? input : items;
-  }
-
-  /** Returns reasoning as its maker wrote it, or as text; undefined for reasoning that the upstream cannot read. */
-  #reasoning({ id: _id, ...item }: JsonObject): JsonObject | undefined {
-    const { encrypted_content: sealed, summary, content } = item;
-    const seal = typeof sealed === "string" ? unwrapSeal(sealed) : undefined;
-    const isRaw = !sealed && Array.isArray(content) && content.length > 0;
-    if (isRaw || (sealed && (!seal || this.#foreignReasoning === "pass"))) return item;
-    if (seal?.maker === FORMAT && (seal.kind === "part" || seal.kind === "redacted") && seal.value !== "")
-      return { ...item, encrypted_content: seal.value };
-    const shown = [summary, content]
-      .flatMap((parts) => (Array.isArray(parts) ? parts : []))
-      .flatMap((part) => (isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : []))
-      .join("\n\n");
-    const text = seal?.text ?? shown;
-    if (seal?.maker === FORMAT && seal.value === "" && text !== "")
-      return { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }] };
-    if (seal?.kind === "call" || seal?.kind === "text") this.#fields.add("messages.signature.foreign");
-    else if (seal) this.#fields.add("messages.reasoning.foreign");
-    if (text !== "" && !seal) this.#fields.add("messages.reasoning.unsealed");
-    if (this.#foreignReasoning !== "text" || text === "") return undefined;
-    return { type: "message", role: "assistant", content: [{ type: "output_text", text }] };
-  }
-
-  /** Returns the reasoning before a call that the client has not sent back. */
-  #restored(callId: string): JsonObject[] {
-    return (this.#remembered?.get(callId)?.reasoning ?? []).flatMap((part): JsonObject[] => {
-      if (part.type !== "reasoning" || part.maker !== FORMAT || !part.signature) return [];
-      const summary = part.text === "" ? [] : [{ type: "summary_text", text: part.text }];
-      return [{ type: "reasoning", summary, encrypted_content: part.signature }];
-    });
-  }
 }
 
 /** The names of a tool on the wire. A tool outside of namespaces has only its own. */
