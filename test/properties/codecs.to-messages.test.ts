@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
 import type { MessagesRequest } from "../../src/formats/messages/schema.ts";
 import { argumentsSchema } from "../../src/formats/shared/held-schema.ts";
+import { withFilesOfUsers } from "../../src/formats/shared/moved-files.ts";
 import type { ChatMessage, ChatRequest, FunctionTool, JsonObject, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
 import { isJsonObject } from "../../src/model/json.ts";
@@ -49,10 +50,6 @@ const isLost = (part: Part): boolean =>
 
 const isFile = ({ type }: Part): boolean => type === "media" || type === "document";
 
-/** Only users send files in this format. */
-const withoutFiles = (turn: ChatMessage): ChatMessage =>
-  turn.role === "assistant" ? { ...turn, parts: turn.parts.filter((part) => !isFile(part)) } : turn;
-
 const arrivingPart = (one: Part): Part | undefined => {
   if (isLost(one)) return undefined;
   if (one.type === "reasoning") return { ...one, maker: "messages" };
@@ -71,7 +68,8 @@ const isResult = ({ type }: Part): boolean => type === "tool-result";
 
 function arriving(given: ChatRequest, conversions: readonly Conversion[]): object {
   const { toolChoice, responseFormat, reasoning, temperature, topP, ...others } = kept(given, conversions);
-  const sent = given.messages.map(withoutFiles);
+  // Only users send files in this format.
+  const sent = withFilesOfUsers(given.messages, (part) => !isLost(part), new Set());
   const choice = toolChoice && without(toolChoice, "names");
   const allowed = given.toolChoice && "names" in given.toolChoice ? given.toolChoice.names : undefined;
   const tools = given.tools.filter(
@@ -106,7 +104,7 @@ describe("generate-content → messages", () => {
   it("loses what is declared, and nothing else", () => {
     fc.assert(
       fc.property(request, (given) => {
-        fc.pre(given.messages.map(withoutFiles).some(({ parts }) => parts.some((part) => !isLost(part))));
+        fc.pre(given.messages.some(({ parts }) => parts.some((part) => !isLost(part))));
         const { body, conversions, headers } = CODECS.messages.encodeRequest(given);
         const { native: _, ...decoded } = decodeMessages(json(body) as unknown as MessagesRequest, { betas: [] });
         expect(json(decoded)).toEqual(json(arriving(given, conversions)));

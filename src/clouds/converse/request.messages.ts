@@ -2,6 +2,7 @@
 
 import { CallIds, isBlank, sealed } from "../../formats/messages/request.messages.ts";
 import type { ConvertedField, ConvertedFields } from "../../formats/shared/conversions.ts";
+import { withFilesOfUsers } from "../../formats/shared/moved-files.ts";
 import { fenced, ToolIds, withResultsFirst } from "../../formats/shared/tools.ts";
 import { toBase64 } from "../../media/base64.ts";
 import { isTextType } from "../../media/media-type.ts";
@@ -139,10 +140,10 @@ export class ConversationEncoder {
   /** Leaves out what Bedrock refuses, and messages without content then. Joins messages of one role that follow each other. */
   messages(turns: readonly ChatMessage[]): RequestMessage[] {
     const messages: { readonly role: RequestMessage["role"]; content: RequestBlock[] }[] = [];
-    for (const turn of withResultsFirst(turns)) {
+    for (const turn of withResultsFirst(withFilesOfUsers(turns, isSayable, this.#lost))) {
       const role = turn.role === "assistant" ? "assistant" : "user";
       if (role === "assistant") this.#ids.beginTurn();
-      const content = this.#turn(sealed(turn.parts).flatMap((part) => this.#part(part, role)));
+      const content = this.#turn(sealed(turn.parts).flatMap((part) => this.#part(part)));
       const last = messages.at(-1);
       if (last?.role === role) last.content.push(...content);
       else if (content.length > 0) messages.push({ role, content });
@@ -172,7 +173,7 @@ export class ConversationEncoder {
     return allowed.with(last, { text: text.trimEnd() });
   }
 
-  #part(part: Part, role: RequestMessage["role"]): RequestBlock[] {
+  #part(part: Part): RequestBlock[] {
     switch (part.type) {
       case "text":
         return this.#text(part.text, part.cache);
@@ -182,13 +183,9 @@ export class ConversationEncoder {
       case "code-result":
         return [{ text: fenced(part) }];
       case "media":
-        if (role === "user") return this.#marked(this.#media(part), cacheIn(part));
-        this.#lost.add("messages.media");
-        return [];
+        return this.#marked(this.#media(part), cacheIn(part));
       case "document":
-        if (role === "user") return this.#marked(this.#document(part), cacheIn(part));
-        this.#lost.add("messages.document");
-        return [];
+        return this.#marked(this.#document(part), cacheIn(part));
       case "tool-call": {
         this.calledTools.add(part.name);
         const toolUseId = this.#id(part.id, this.#ids.ofCall(part.id));
@@ -363,6 +360,13 @@ function fileOf(source: Exclude<DocumentPart["source"], { type: "parts" }>): Doc
   const format = formatIn(DOCUMENTS, source.mediaType);
   if (format) return { format, bytes: source.data, isApproximated: false };
   return isTextType(source.mediaType) ? { format: "txt", bytes: source.data, isApproximated: true } : undefined;
+}
+
+/** Tells whether Bedrock accepts a file, if the model does. */
+function isSayable(part: MediaPart | DocumentPart): boolean {
+  if (part.type === "document") return part.source.type === "parts" || fileOf(part.source) !== undefined;
+  const { kind, source } = part;
+  return source.type === "base64" && formatIn(MEDIA[kind].formats, source.mediaType) !== undefined;
 }
 
 /** Adds the name of a document as a text: Bedrock refuses a message with a document and without a text. */

@@ -18,6 +18,7 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
+import { withFilesOfUsers } from "../shared/moved-files.ts";
 import { audioFormat, decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
@@ -185,7 +186,8 @@ export class MessagesEncoder {
     const encoded: CompletionMessage[] = [];
     if (system.length > 0) encoded.push(this.#system({ role: "system", parts: system }));
     // The format demands results directly after their calls.
-    for (const message of withResultsFirst(messages))
+    const isFile = (part: Part): boolean => this.#content(part).some(({ type }) => type !== "text");
+    for (const message of withResultsFirst(withFilesOfUsers(messages, isFile, this.#fields)))
       if (message.role === "user") this.#user(message, encoded);
       else encoded.push(message.role === "system" ? this.#system(message) : this.#assistant(message));
     return this.#withReasoning(encoded);
@@ -282,9 +284,7 @@ export class MessagesEncoder {
         extra = { ...extra, ...this.#extra(part) };
         if (part.text !== "") say({ type: "text", text: part.text });
       } else {
-        for (const content of this.#content(part))
-          if (content.type === "text" || part.type === "provider") say(content as AssistantContent);
-          else this.#fields.add(content.type === "file" ? "messages.document" : "messages.media");
+        for (const content of this.#content(part)) say(content as AssistantContent);
       }
     }
     const fields = returned.message;

@@ -39,6 +39,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.media.video": dropped(
     "The format accepts videos only in base64, as MP4, MPEG, MOV, AVI, FLV, WEBM, WMV and 3GPP.",
   ),
+  "messages.media.moved": EXACT,
   "messages.media.url": approximated("The type of a picture at an address is guessed from its name."),
   "messages.document": dropped("The format accepts documents only as PDF and text."),
   "messages.document.url": dropped("The format accepts documents only in base64."),

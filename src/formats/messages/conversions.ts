@@ -33,7 +33,7 @@ import {
   listSignedAnswerConversions,
 } from "../shared/conversions.ts";
 import { SERVICE_TIER } from "./answer.ts";
-import { isBlank, isFile, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
+import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
 import { isServiceTier, MAX_END_USER, MAX_TEMPERATURE, sayableChoice } from "./request.ts";
 import { FORMAT } from "./routes.ts";
 import type { MessagesRequest } from "./schema.ts";
@@ -50,10 +50,10 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.cache": EXACT,
   "messages.signature": dropped("Only reasoning has a signature in this format."),
   "messages.thought": approximated("Reasoning in this format is only text."),
-  "messages.media": dropped("The format accepts pictures only from users, as JPEG, PNG, GIF and WebP."),
+  "messages.media": dropped("The format accepts pictures only as JPEG, PNG, GIF and WebP."),
   "messages.media.audio": dropped("The format has no sound."),
   "messages.media.video": dropped("The format has no video."),
-  "messages.document": dropped("The format accepts documents only from users, as PDF and text."),
+  "messages.document": dropped("The format accepts documents only as PDF and text."),
   "messages.document.url": EXACT,
   "messages.document.citations": EXACT,
   "messages.document.context": EXACT,
@@ -142,9 +142,9 @@ const CHECKED = [
 
 function checkMessages(messages: readonly ChatMessage[], isSentAsText: boolean, fields: ConvertedFields): void {
   const ids = new Set<string>();
-  for (const { role, parts } of messages)
+  for (const { parts } of messages)
     for (const part of sealed(parts)) {
-      if (role !== "assistant" || !isFile(part)) checkPart(part, fields);
+      checkPart(part, fields);
       if (part.type === "reasoning" || part.type === "redacted-reasoning") {
         const loss = lossOf(part, isSentAsText);
         if (loss) fields.add(loss);

@@ -18,6 +18,7 @@ import { derivedList } from "../../model/derived.ts";
 import { given } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
+import { withFilesOfUsers } from "../shared/moved-files.ts";
 import { readSignature, type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
 import { fenced, ToolIds, withResultsFirst } from "../shared/tools.ts";
 import { FORMAT } from "./routes.ts";
@@ -80,10 +81,10 @@ const signedBy = ({ value, maker }: Seal): PartSignature => ({
 });
 
 /**
- * Encodes the conversation. Leaves out what only another provider accepts, files in turns of the assistant, blank texts, white space at the
- * end of a prefill, and turns that have no parts then. Consecutive turns of one role may follow, which the format allows.
+ * Encodes the conversation. Leaves out what only another provider accepts, blank texts, white space at the end of a prefill, and turns that
+ * have no parts then. The official service refuses files in turns of the assistant: they become the user's. Consecutive turns of one role may follow, which the format allows.
  *
- * @param lost Receives the files, and what a prefill loses.
+ * @param lost Receives what is moved, and what a prefill loses.
  */
 export function encodeMessages(
   messages: readonly ChatMessage[],
@@ -91,25 +92,18 @@ export function encodeMessages(
   lost: ConvertedFields = new Set(),
 ): RequestMessage[] {
   const ids = new CallIds();
-  const last = messages.at(-1);
-  const encoded = withResultsFirst(messages).map((message): RequestMessage => {
+  const turns = withFilesOfUsers(messages, isSayable, lost);
+  const last = turns.at(-1);
+  const encoded = withResultsFirst(turns).map((message): RequestMessage => {
     const { role, parts } = message;
     if (role === "assistant") ids.beginTurn();
-    const blocks = sealed(parts).flatMap((part) => {
-      if (role !== "assistant" || !isFile(part)) return encodePart(part, ids, foreignReasoning);
-      lost.add(`messages.${part.type}`);
-      return [];
-    });
+    const blocks = sealed(parts).flatMap((part) => encodePart(part, ids, foreignReasoning));
     // Instructions in the middle of a conversation become the user's, because the format has none there.
     if (role !== "assistant") return { role: "user", content: blocks };
     return { role, content: message === last ? prefillOf(blocks, lost) : blocks };
   });
   return encoded.filter(({ content = [] }) => content !== null && content.length > 0);
 }
-
-/** Tells whether a part is a file. The official service refuses files in turns of the assistant. */
-export const isFile = (part: Part | JsonPart): part is MediaPart | DocumentPart =>
-  part.type === "media" || part.type === "document";
 
 /** Returns the blocks of a prefill. The official service accepts no thinking in a prefill, and no white space at its end. */
 function prefillOf(blocks: readonly RequestBlock[], lost: ConvertedFields): RequestBlock[] {

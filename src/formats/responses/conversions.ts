@@ -23,8 +23,6 @@ import {
 import { MAX_END_USER, OPENAI_ANSWERS, OPENAI_REQUESTS, SHORT_END_USER } from "../shared/openai.ts";
 import { FORMAT } from "./routes.ts";
 
-const NO_MEDIA = rejected("The format accepts pictures, sounds and documents only from users.");
-
 const SAMPLING = dropped("A model that reasons refuses this field.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
@@ -32,11 +30,11 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.none": rejected("No part of the conversation can be sent in this format."),
   "messages.signature": dropped("The format signs only reasoning."),
   "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
-  "messages.media": NO_MEDIA,
+  "messages.media": EXACT,
   "messages.media.audio": rejected("The format accepts no address of a sound."),
   "messages.media.video": rejected("The format accepts no video."),
   "messages.media.detail": EXACT,
-  "messages.document": NO_MEDIA,
+  "messages.document": EXACT,
   "messages.document.url": EXACT,
   "messages.document.context": approximated("The context of a document is sent as text."),
   "messages.role.system": EXACT,

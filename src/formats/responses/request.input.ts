@@ -16,6 +16,7 @@ import type {
 import { isJsonObject, type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
+import { withFilesOfUsers } from "../shared/moved-files.ts";
 import { audioFormat, decodeFile, decodePicture, decodeSound, NAMELESS_FILE } from "../shared/openai.ts";
 import { dataUrl } from "../shared/schema.ts";
 import { type Seal, unwrapSeal, type PartSignature } from "../shared/seal.ts";
@@ -226,7 +227,9 @@ export class InputEncoder {
   encode(): JsonObject[] {
     // A single instruction stands beside the input.
     const instructed = this.#system.length > 1 ? [{ role: "system", parts: this.#system } as const] : [];
-    for (const { role, parts } of [...instructed, ...this.#messages]) {
+    const isSayable = (part: Part): boolean => this.#content(part, false).length > 0;
+    const turns = withFilesOfUsers(this.#messages, isSayable, this.#fields);
+    for (const { role, parts } of [...instructed, ...turns]) {
       let said: JsonObject[] = [];
       const say = (): void => {
         if (said.length > 0) this.#items.push({ type: "message", role, content: said });
@@ -307,9 +310,9 @@ export class InputEncoder {
       case "json":
         return text(JSON.stringify(part.value));
       case "media":
-        return isAssistant ? this.#drop("messages.media") : this.#media(part);
+        return this.#media(part);
       case "document":
-        return isAssistant ? this.#drop("messages.document") : this.#document(part);
+        return this.#document(part);
       case "provider":
         if (part.format === FORMAT && part.isContent) return [part.value as JsonObject];
         return this.#drop("messages.provider");

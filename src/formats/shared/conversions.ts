@@ -44,6 +44,8 @@ type Detail =
   | "messages.media.video"
   | "messages.media.url"
   | "messages.media.detail"
+  /** Files of the assistant that are sent as the user's. */
+  | "messages.media.moved"
   | "messages.document.url"
   | "messages.document.text"
   | "messages.document.citations"
@@ -131,6 +133,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "messages.text": EXACT,
   "messages.media.url": EXACT,
   "messages.media.detail": dropped("The detail of a picture cannot be chosen."),
+  "messages.media.moved": approximated("Pictures and files of the assistant are sent with the user's next turn."),
   "messages.document.text": approximated("A text document is sent as plain text."),
   "messages.document.citations": dropped("Citations cannot be requested."),
   "messages.document.title": EXACT,

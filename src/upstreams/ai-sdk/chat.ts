@@ -179,7 +179,7 @@ interface EncodedCall {
 export function encodeCall(caller: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
   const lost: ConvertedFields = new Set();
   const asked = traits.family === "anthropic" ? fitAnthropic(caller, traits, lost) : caller;
-  const { prompt, conversions } = encodePrompt(asked, traits);
+  const { prompt, conversions } = encodePrompt(asked, traits, lost);
   const { request, conversions: changes } = fitReasoning(asked, prompt, traits);
   const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty, stopSequences } = request;
   const providerOptions = mergedMetadata(providerOptionsOf(request, traits), own);

@@ -1,5 +1,7 @@
 /** Encodes the turns of a request as a prompt of the providers' interface, with the metadata that a provider needs back. */
 
+import type { ConvertedFields } from "../../formats/shared/conversions.ts";
+import { withFilesOfUsers } from "../../formats/shared/moved-files.ts";
 import { fenced, withResultsFirst } from "../../formats/shared/tools.ts";
 import { readableTextOf, toBase64 } from "../../media/base64.ts";
 import type {
@@ -74,12 +76,23 @@ type ToolOutputPart =
   | { readonly type: "image-data" | "file-data" | "media"; readonly mediaType: string; readonly data: string }
   | { readonly type: "image-url" | "file-url"; readonly url: string };
 
-/** Encodes the prompt, and lists the conversions of parts that this provider cannot use. */
+/** The families whose providers leave files in turns of the assistant out in silence. */
+const FILES_OF_USERS_ALONE: ReadonlySet<Traits["family"]> = new Set(["anthropic", "openai"]);
+
+/**
+ * Encodes the prompt, and lists the conversions of parts that this provider cannot use.
+ *
+ * @param lost Receives the fields of files that are moved.
+ */
 export function encodePrompt(
-  { system, messages }: ChatRequest,
+  { system, messages: asked }: ChatRequest,
   traits: Traits,
+  lost: ConvertedFields,
 ): { prompt: PromptMessage[]; conversions: Conversion[] } {
   const writer = new PromptWriter(traits);
+  const isMoved = (part: MediaPart | DocumentPart): boolean =>
+    encodeFile(part, traits).some(({ type }) => type === "file");
+  const messages = FILES_OF_USERS_ALONE.has(traits.family) ? withFilesOfUsers(asked, isMoved, lost) : asked;
   for (const part of system) writer.prompt.push({ role: "system", content: part.text, ...writer.options(part) });
   for (const message of messages)
     for (const part of message.parts) if (part.type === "tool-call") writer.toolNames.set(part.id, part.name);
@@ -87,9 +100,6 @@ export function encodePrompt(
   writer.addMoved();
   return { prompt: writer.prompt, conversions: [...writer.conversions.values()] };
 }
-
-/** The families whose providers leave files in turns of the assistant out in silence. */
-const FILES_OF_USERS_ALONE: ReadonlySet<Traits["family"]> = new Set(["anthropic", "openai"]);
 
 class PromptWriter {
   readonly prompt: PromptMessage[] = [];
@@ -115,7 +125,7 @@ class PromptWriter {
     }
     // In the interface, tool results form a separate turn.
     for (const part of withWholeReasoning(parts))
-      for (const encoded of this.#part(part, role)) this.#add(encoded.type === "tool-result" ? "tool" : role, encoded);
+      for (const encoded of this.#part(part)) this.#add(encoded.type === "tool-result" ? "tool" : role, encoded);
   }
 
   /** Adds the files of tool results as the user's. */
@@ -136,7 +146,7 @@ class PromptWriter {
     else this.prompt.push({ role, content: [part] });
   }
 
-  #part(part: Part, role: "user" | "assistant"): readonly PromptPart[] {
+  #part(part: Part): readonly PromptPart[] {
     switch (part.type) {
       case "text": {
         if (part.thought) return this.#reasoning(part);
@@ -147,12 +157,7 @@ class PromptWriter {
       case "media":
       case "document": {
         const { providerOptions } = this.options(part);
-        const files = encodeFile(part, this.#traits).map((file) => withOptions(file, providerOptions));
-        if (role === "user" || !FILES_OF_USERS_ALONE.has(this.#traits.family)) return files;
-        const texts = files.filter(({ type }) => type === "text");
-        if (texts.length < files.length)
-          this.#drop(`messages.${part.type}`, "The provider takes files only from users.");
-        return texts;
+        return encodeFile(part, this.#traits).map((file) => withOptions(file, providerOptions));
       }
       case "tool-call": {
         const { id: toolCallId, name: toolName, input } = part;

@@ -586,14 +586,22 @@ describe("media and documents", () => {
     expect((alone.body["messages"] as { content: JsonObject[] }[])[0]?.content.at(-1)).toEqual({ text: "Plan" });
   });
 
-  it("none stands in a turn of the assistant", () => {
+  it("those of the assistant are sent as the user's", () => {
     const messages = [
       user(text("A")),
       assistant(media("image", "image/png"), file("application/pdf"), text("B")),
       user(text("C")),
     ];
-    const { told } = encoded(NOVA, { messages });
-    expect(told).toEqual(["messages.media: dropped", "messages.document: dropped"]);
+    const { body, told } = encoded(NOVA, { messages });
+    expect(body["messages"]).toEqual([
+      { role: "user", content: [{ text: "A" }] },
+      { role: "assistant", content: [{ text: "B" }] },
+      {
+        role: "user",
+        content: [{ image: expect.anything() as unknown }, { document: expect.anything() as unknown }, { text: "C" }],
+      },
+    ]);
+    expect(told).toEqual(["messages.media.moved: approximated"]);
   });
 });
 

@@ -289,20 +289,21 @@ describe("what the official service refuses", () => {
     expect(request.told).toEqual({ "messages.prefill": "approximated", "messages.reasoning": "dropped" });
   });
 
-  it("leaves out files of the assistant, which another format's model may have drawn, and a turn that has nothing else", () => {
+  it("sends files of the assistant, which another format's model may have drawn, as the user's, and leaves out a turn without others", () => {
     const picture: Part = { type: "media", kind: "image", source: base64("image/png") };
     const file: Part = { type: "document", source: base64("application/pdf") };
     const note: Part = { type: "document", source: { type: "text", text: "A" } };
     const drawn = [says("assistant", "Here.", picture), QUESTION, says("assistant", file, note)];
     const { messages, told } = encoded({ messages: [QUESTION, ...drawn, says("user", picture, "So?")] });
     const asked = [{ type: "text", text: "When?" }];
+    const [image, document] = ["image", "document"].map((type) => expect.objectContaining({ type }) as object);
     expect(messages).toEqual([
       { role: "user", content: asked },
       { role: "assistant", content: [{ type: "text", text: "Here." }] },
-      { role: "user", content: asked },
-      { role: "user", content: [expect.objectContaining({ type: "image" }), { type: "text", text: "So?" }] },
+      { role: "user", content: [image, ...asked] },
+      { role: "user", content: [document, document, image, { type: "text", text: "So?" }] },
     ]);
-    expect(told).toEqual({ "messages.media": "dropped", "messages.document": "dropped" });
+    expect(told).toEqual({ "messages.media.moved": "approximated" });
   });
 
   it("asks in words for JSON beside documents that are to be cited", () => {

@@ -242,6 +242,7 @@ const MEDIA: readonly Field[] = [
   "messages.media.audio",
   "messages.media.video",
   "messages.media.url",
+  "messages.media.moved",
   "messages.document",
   "messages.document.url",
 ];

@@ -74,12 +74,16 @@ const DRAWN: ChatRequest["messages"] = [
 ];
 
 it.each(["anthropic.messages", "openai.chat", "openai.responses"])(
-  "%s, whose provider would leave files of the assistant out in silence, gets none",
+  "%s, whose provider would leave files of the assistant out in silence, gets them from the user",
   (provider) => {
     const [prompt, conversions] = prompted(provider, DRAWN);
     expect(prompt[1]).toMatchObject({ role: "assistant", content: [{ type: "text", text: "Here." }] });
     expect(prompt[1]?.content).toHaveLength(1);
-    expect(conversions).toEqual({ "messages.media": "dropped", "messages.document": "dropped" });
+    expect(prompt[2]).toMatchObject({
+      role: "user",
+      content: [{ type: "file" }, { type: "file" }, { text: "Again." }],
+    });
+    expect(conversions).toEqual({ "messages.media.moved": "approximated" });
   },
 );
 
