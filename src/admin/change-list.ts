@@ -45,12 +45,13 @@ export function changesCsvParts(
   spreadsheet: Spreadsheet | undefined,
 ): Iterable<string> {
   const writer = writerIn(currency);
+  const shown = (text: string): string => (spreadsheet ? visible(text) : text);
   const columns: readonly Column<AuditRecord>[] = [
     { name: "id", word: "Id", cell: ({ id }) => id },
     { name: "at", word: "Time (UTC)", cell: ({ at }) => ({ at }) },
-    { name: "user", word: "User", cell: ({ user }) => user },
+    { name: "user", word: "User", cell: ({ user }) => shown(user) },
     { name: "action", word: "Change", cell: ({ action }) => (spreadsheet ? actionInWords(action) : action) },
-    { name: "target", word: "Of", cell: ({ target }) => target },
+    { name: "target", word: "Of", cell: ({ target }) => shown(target ?? "") },
     { name: "fields", word: "Fields", cell: (change) => fieldsInWords(change, writer).join("; ") },
     { name: "state", word: "Outcome", cell: outcomeOf },
     {

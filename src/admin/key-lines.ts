@@ -89,13 +89,11 @@ async function hasBudget(id: string, store: Pick<DurableQuotaStore, "budgetRepor
 /** Reads the key of a line. Throws an error that describes the problem without the secrets of the line. */
 function keyOf(object: JsonObject): NewKey {
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
-  const { revoked, ...key } = fieldsOfLine(object, "key", LINE) as NewKey & Pick<Partial<KeyReport>, "revoked">;
+  const { revoked, ...read } = fieldsOfLine(object, "key", LINE) as NewKey & Pick<Partial<KeyReport>, "revoked">;
   if (revoked) throw new RangeError("The key is revoked: an import would make it usable again. Leave its line out.");
-  // Check the metadata as they were read: the schema leaves out an entry of the name "__proto__".
-  newDurableKeyOf({
-    ...withoutNulls(key),
-    ...(key.metadata && { metadata: object["metadata"] as Record<string, string> }),
-  });
+  // The schema leaves out metadata of the names "__proto__", "constructor" and "prototype".
+  const key = { ...read, ...(read.metadata && { metadata: object["metadata"] as Record<string, string> }) };
+  newDurableKeyOf(withoutNulls(key));
   assertNoSecret("key", key);
   return key;
 }

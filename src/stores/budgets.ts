@@ -36,7 +36,10 @@ export interface BudgetOptions {
 
 /** The units of the first period of a budget, as the report of another store has them. */
 export interface BudgetBooks {
-  /** The beginning of the period, in milliseconds since the Unix epoch. Default: that of the period which runs. */
+  /**
+   * The beginning of the period, in milliseconds since the Unix epoch. A RangeError is thrown for a time at which no period of the budget has
+   * begun. Default: the beginning of the period which runs.
+   */
   readonly startsAt?: number;
   /** The units that the period was given, from 0 up. */
   readonly granted: number;
@@ -194,13 +197,20 @@ export function assertBudgetChanges(changes: BudgetChanges): void {
  * wrong value.
  */
 export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
-  const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
+  const { id, name = id, amount, period, timeZone = zone, rollover = false, books } = options;
   assertInteger("amount", amount, 0);
   if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
     throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
   if (parent.length >= MOST_LEVELS) throw new RangeError(`A chain has at most ${MOST_LEVELS} budgets.`);
   calendarOf(timeZone);
+  if (books?.startsAt !== undefined) assertBeginning(books.startsAt, { period, timeZone });
   return { id, name, amount, period, timeZone, rollover, chain: [id, ...parent] };
+}
+
+function assertBeginning(startsAt: number, terms: Pick<BudgetTerms, "period" | "timeZone">): void {
+  assertInteger("books.startsAt", startsAt, 0);
+  if (spanAt(terms, startsAt).startsAt !== startsAt)
+    throw new RangeError(`books.startsAt must be the beginning of a period of the budget, not ${startsAt}.`);
 }
 
 /**
@@ -253,6 +263,8 @@ export class Budget {
   static begun(terms: BudgetTerms, now: number, books?: BudgetBooks): Budget {
     const window = new Window(terms.id, spanAt(terms, now), terms.amount);
     const { startsAt } = window;
+    if (books?.startsAt !== undefined && books.startsAt > startsAt)
+      throw new RangeError("The period of books.startsAt has not begun.");
     if (books && (books.startsAt ?? startsAt) === startsAt) {
       window.granted = books.granted;
       // The holds of these charges stay in the other store.

@@ -247,6 +247,12 @@ export function assertHoldRequest(request: HoldRequest): void {
   if (!isStorableId(request.id)) throw new RangeError(`A hold's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
 }
 
+/** Throws a RangeError for the id of a new key or budget that a database or an address of the admin cannot hold. */
+function assertNewId(owner: "key" | "budget", id: string): void {
+  if (!isStorableId(id)) throw new RangeError(`A ${owner}'s id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+  if (id === "." || id === "..") throw new RangeError(`A ${owner}'s id cannot be . or .., which no address can hold.`);
+}
+
 /** Returns a random id for a new key. */
 export const newKeyId = (): string => `key-${crypto.randomUUID()}`;
 
@@ -254,7 +260,7 @@ export const newKeyId = (): string => `key-${crypto.randomUUID()}`;
 export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
   assertKeyOptions("An API key", options);
   const { id = newKeyId(), name = id } = options;
-  if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+  assertNewId("key", id);
   assertName(name);
   assertModels(options.models);
   return newKeyOf(id, options);
@@ -288,7 +294,7 @@ export function secretEndOf(expiresAt: number): number | undefined {
 export function assertStorableBudget(options: BudgetOptions): void {
   assertBudgetOptions("A budget", options);
   const { id, name } = options;
-  if (!isStorableId(id)) throw new RangeError(`A budget's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+  assertNewId("budget", id);
   assertBudgetName(name);
 }
 

@@ -546,6 +546,20 @@ describe("polygate keys", () => {
     expect(await to.run("", "list", "--json")).toEqual(["[]"]);
   });
 
+  it("moves metadata of the names of an object's own fields, and refuses ids that no address holds", async () => {
+    const { run } = await fresh("names-export");
+    const metadata = { constructor: "a", prototype: "b", team: "c" };
+    await run(JSON.stringify({ id: "kept", metadata }), "import");
+    const to = await fresh("names-import");
+    await to.run((await run("", "export")).join("\n"), "import");
+    expect((await to.run("", "export")).map((line) => JSON.parse(line))).toMatchObject([{ id: "kept", metadata }]);
+    for (const id of [".", ".."]) {
+      const refusal = "A key's id cannot be . or .., which no address can hold.";
+      await expect(run("", "create", "--id", id)).rejects.toThrow(refusal);
+      await expect(run(JSON.stringify({ id }), "import")).rejects.toThrow(`line 1: ${refusal}`);
+    }
+  });
+
   it("adds a secret that ends, and removes one that it reads from its input", async () => {
     const { run } = await fresh("secrets");
     await run("", "create", "--id", "team");
@@ -1827,6 +1841,15 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     expect(describeProblem(new Error(`postgres://host cannot be used: ${problem}`))).not.toMatch(
       /(\. (?:Corr|Add|Let).*){2}/,
     );
+  });
+
+  it("hides the password of each address in an error, and reads a long word once", () => {
+    expect(describeProblem(new Error("postgres://me:p@ss@host/x and redis:secret@host, a@b c:d"))).toBe(
+      "postgres://***@host/x and redis:***@host, a@b c:d",
+    );
+    // A search from each letter of such a word would take minutes.
+    for (const word of ["x".repeat(1_000_000), "a:".repeat(500_000)])
+      expect(describeProblem(new Error(word))).toHaveLength(1_000_000);
   });
 
   it.each([

@@ -2367,6 +2367,10 @@ describe("the log of changes", () => {
     ]);
     expect((await (await csvOf("?limit=1")).text()).split("\r\n")).toHaveLength(3);
     expect(await (await csvOf("?spreadsheet=excel&user=bob")).text()).toContain(",bob,Add quota,none,");
+    // An id with a letter that looks like another one is shown as in a list, and kept for programs.
+    await ask("POST", "/keys/p%D0%B0y/grant", { units: 2 });
+    expect(await (await csvOf("?spreadsheet=excel&limit=1")).text()).toContain(String.raw`p\u0430y`);
+    expect(await (await csvOf("?limit=1")).text()).toContain("p\u0430y");
   });
 
   it("has the values that the fields of an edit had before it, with and without If-Match", async () => {

@@ -383,9 +383,16 @@ async function installed<Modules extends Readonly<Record<string, Promise<unknown
 export function describeProblem(error: unknown): string {
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
-  const problem = manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@"));
+  const problem = manyLines(text.replaceAll(/\S+/g, withoutPassword));
   const step = stepAfter(cause);
   return step === undefined ? problem : `${problem.replace(/\.$/, "")}. ${step}`;
+}
+
+/** Returns a word without what stands between a colon and an `@`. Each search runs over the word once, because strangers write long words. */
+function withoutPassword(word: string): string {
+  const end = word.lastIndexOf("@");
+  const [scheme = ""] = /^.*?\w:(?:\/\/)?/s.exec(word.slice(0, Math.max(0, end))) ?? [];
+  return scheme === "" ? word : `${scheme}***${word.slice(end)}`;
 }
 
 /** The next steps after refusals of a database, by the code and the message of the error. Redis has only messages. */

@@ -50,6 +50,9 @@ const HOUR_MS = 3_600_000;
 /** A lease that outlives a day. */
 const LONG_MS = 3 * DAY_MS;
 
+/** The books of a period that began at a time. */
+const booksAt = (startsAt: number): BudgetOptions["books"] => ({ startsAt, granted: 1, used: 1 });
+
 /** The keys and budgets that a law begins with. */
 interface Setting {
   readonly keys: readonly { readonly granted?: number; readonly budget?: string }[];
@@ -838,6 +841,14 @@ export const budgetLaws: readonly BudgetLaw[] = [
         ["an amount that is no integer", { id: stage.id("new"), amount: 1.5 }],
         ["a negative amount", { id: stage.id("new"), amount: -1 }],
         ["books that are negative", { id: stage.id("new"), amount: 1, books: { granted: 1, used: -1 } }],
+        ["books of a time in a period", { id: stage.id("new"), amount: 1, period: "day", books: booksAt(1) }],
+        ["books of no time", { id: stage.id("new"), amount: 1, period: "day", books: booksAt(0.5) }],
+        [
+          "books of a period that has not begun",
+          { id: stage.id("new"), amount: 1, period: "day", books: booksAt(1e7 * DAY_MS) },
+        ],
+        ["books of a period of a budget without one", { id: stage.id("new"), amount: 1, books: booksAt(DAY_MS) }],
+        ["an id that no address holds", { id: "..", amount: 1 }],
         ["a period that there is not", { id: stage.id("new"), amount: 1, period: "hour" }],
         ["a time zone that there is not", { id: stage.id("new"), amount: 1, period: "day", timeZone: "Mars/Base" }],
         ["a time zone without a period", { id: stage.id("new"), amount: 1, timeZone: "UTC" }],
