@@ -451,7 +451,8 @@ async function askLimiter(
   const { by: kind, retryAfterMs: told, ...state } = refused;
   const by = Object.hasOwn(MESSAGE, kind) ? kind : "requests";
   call.watch?.rateLimit({ decision: "refused", by });
-  const retryAfterMs = isWait(told) ? Math.ceil(told) : COME_BACK_MS;
+  const wait = isWait(told) ? Math.ceil(told) : COME_BACK_MS;
+  const retryAfterMs = told === Number.POSITIVE_INFINITY ? undefined : wait;
   // A limiter of the host may tell anything.
   const known = Object.entries(state).filter(([, value]) => Number.isFinite(value) || typeof value === "string");
   const refusedBy: RefusedBy = { kind: by, ...Object.fromEntries(known) };

@@ -80,7 +80,7 @@ export interface RateRefusal extends Pick<
 > {
   /** The kind of limit that refuses. */
   readonly by: RateKind;
-  /** The time until a retry, in milliseconds. */
+  /** The time until the call may have room, in milliseconds; Infinity where no wait helps, such as for a call beyond the whole limit. */
   readonly retryAfterMs: number;
 }
 

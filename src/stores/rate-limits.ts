@@ -35,6 +35,11 @@ export interface RateCounter {
   penalty(key: string, points: number): Promise<RateCount>;
   /** Gives counted points back to the window. */
   reward(key: string, points: number): Promise<RateCount>;
+  /**
+   * Returns the state of a window without counting; null for a window without points. With this method, a call that several windows refuse is
+   * told the longest wait.
+   */
+  get?(key: string): Promise<RateCount | null>;
 }
 
 /** The state of a counter. */
@@ -428,7 +433,7 @@ async function countAll(wants: readonly WantedCount[], clock: Clock): Promise<Ra
   const taken: TakenCount[] = [];
   const limits: RateLimit[] = [];
   try {
-    for (const want of wants) {
+    for (const [index, want] of wants.entries()) {
       if (want.points === 0) {
         taken.push({ ...want, windowEnd: 0 });
         continue;
@@ -448,26 +453,51 @@ async function countAll(wants: readonly WantedCount[], clock: Clock): Promise<Ra
         taken.splice(-1, 1, { ...want, points: room, windowEnd });
         continue;
       }
-      await takeBack(taken, clock);
-      const retryAfterMs = isHeld(want, room) ? Math.min(HELD_RETRY_MS, resetMs) : resetMs;
-      const { duration } = counter;
-      const refused: RateRefusal = {
-        by: kind,
-        retryAfterMs,
-        needed: want.reservation?.least ?? points,
-        available: Math.max(0, room),
-        limit: counter.points,
-        ...(duration !== undefined && duration > 0 && { windowMs: duration * 1_000 }),
-        ...(count.msBeforeNext >= 0 && { endsAt: clock.now() + resetMs }),
-        ...want.owner,
-      };
-      return { refused, limits, taken: [] };
+      await takeBack(taken.splice(0), clock);
+      const first = refusalOf(want, room, count.msBeforeNext, clock);
+      return { refused: await longestOf(first, wants.slice(index + 1), clock), limits, taken: [] };
     }
   } catch (error) {
     await takeBack(taken, clock).catch(() => {});
     throw error;
   }
   return { limits, taken };
+}
+
+const neededOf = ({ points, reservation }: WantedCount): number => reservation?.least ?? points;
+
+function refusalOf(want: WantedCount, room: number, msBeforeNext: number, clock: Clock): RateRefusal {
+  const { kind, counter, owner } = want;
+  const { points: limit, duration } = counter;
+  const needed = neededOf(want);
+  const resetMs = Math.max(0, msBeforeNext);
+  // Neither a window that never ends nor one that is smaller than the call ever gets room.
+  const waitMs = msBeforeNext < 0 || needed > limit ? Number.POSITIVE_INFINITY : resetMs;
+  return {
+    by: kind,
+    retryAfterMs: isHeld(want, room) ? Math.min(HELD_RETRY_MS, waitMs) : waitMs,
+    needed,
+    available: Math.max(0, room),
+    limit,
+    ...(duration !== undefined && duration > 0 && { windowMs: duration * 1_000 }),
+    ...(msBeforeNext >= 0 && { endsAt: clock.now() + resetMs }),
+    ...owner,
+  };
+}
+
+/** Returns the refusal with the longest wait: of the windows that were not asked, some may lack room for longer. */
+async function longestOf(first: RateRefusal, others: readonly WantedCount[], clock: Clock): Promise<RateRefusal> {
+  let longest = first;
+  for (const want of others) {
+    const { counter, key, points } = want;
+    // The call is refused in any case.
+    const count = points > 0 ? await counter.get?.(key).catch(() => null) : undefined;
+    const room = counter.points - (count?.consumedPoints ?? 0);
+    if (points === 0 || room >= neededOf(want)) continue;
+    const other = refusalOf(want, room, count?.msBeforeNext ?? 0, clock);
+    if (other.retryAfterMs > longest.retryAfterMs) longest = other;
+  }
+  return longest;
 }
 
 async function consume({ counter, key, points }: WantedCount): Promise<{ count: RateCount; isFull: boolean }> {
@@ -487,9 +517,12 @@ function maySettleFor({ reservation }: WantedCount, room: number): boolean {
   return first === reservation.callId;
 }
 
-/** True when there may be enough room once the other calls of this process end and give back what they did not use. */
+/**
+ * True when there may be enough room once the other calls of this process end and give back what they did not use. Where the room is enough
+ * now, another call is about to reserve it.
+ */
 const isHeld = ({ reservation }: WantedCount, room: number): boolean =>
-  reservation !== undefined && reservation.shared.points > 0 && room + reservation.shared.points >= reservation.least;
+  reservation !== undefined && room + reservation.shared.points >= reservation.least;
 
 async function takeBack(taken: readonly TakenCount[], clock: Clock): Promise<void> {
   const counted = taken.filter(({ points }) => points > 0);

@@ -337,6 +337,14 @@ describe("a limiter", () => {
     expect(bench.report()).toMatchObject(AT_REST);
   });
 
+  it("that knows no wait which helps tells clients not to retry", async () => {
+    const refused = { by: "tokens", retryAfterMs: Number.POSITIVE_INFINITY, needed: 500, limit: 100 } as const;
+    const bench = opened({ rateLimiter: limiter({ take: async () => ({ refused, limits: [] }) }) });
+    const answer = await bench.send();
+    const headers = ["retry-after", "retry-after-ms", "x-should-retry"].map((name) => answer.headers.get(name));
+    expect([answer.status, headers]).toEqual([429, [null, null, "false"]]);
+  });
+
   it("that lies about its limits breaks no answer", async () => {
     const odd = { kind: "requests", limit: Number.NaN, remaining: -1, resetMs: Number.POSITIVE_INFINITY } as const;
     const refused = { by: "requests", retryAfterMs: Number.NaN } as const;

@@ -14,7 +14,13 @@ import { createClient } from "redis";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { keyAdmin } from "../../src/admin/index.ts";
 import { openStore } from "../../src/admin/open-store.ts";
-import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
+import {
+  type ApiKey,
+  createGateway,
+  flexibleRateLimiter,
+  type RateCounter,
+  type RateVerdict,
+} from "../../src/index.ts";
 import { priceTable } from "../../src/prices/index.ts";
 import { type OpenedStores, openStores, type OpenStoresOptions } from "../../src/stores/open/index.ts";
 import { testGateway } from "../../src/testing/index.ts";
@@ -157,6 +163,29 @@ describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }
     await gateway.close();
     expect(failures).toEqual([]);
   });
+
+  it.skipIf(!available)(
+    "tells a call that lacks tokens the wait of the last window that refuses it, by key, group and model",
+    async () => {
+      const stores = await opened(await place(), { prefix });
+      const id = randomUUID();
+      const key = { id, metadata: { group: id } } as unknown as ApiKey;
+      const counters = (): RateCounter[] => [stores.counter(100, 60), stores.counter(100, 3_600)];
+      for (const scope of ["perKey", "perGroup", "perModel"]) {
+        const limiter = flexibleRateLimiter({ [scope]: { tokens: counters() } });
+        const take = (callId: string, tokens: number): Promise<RateVerdict> =>
+          limiter.take({ id: callId, keyId: id, key, model: "m", tokens });
+        await limiter.begin({ id: "first", keyId: id, key });
+        expect((await take("first", 60)).refused).toBeUndefined();
+        await limiter.end("first", 60);
+        const { refused } = await take("second", 60);
+        expect(refused).toMatchObject({ needed: 60, available: 40, limit: 100, windowMs: 3_600_000 });
+        expect(refused?.retryAfterMs).toBeGreaterThan(60_000);
+        expect((await take("third", 101)).refused?.retryAfterMs).toBe(Number.POSITIVE_INFINITY);
+        expect((await take("fourth", 40)).refused).toBeUndefined();
+      }
+    },
+  );
 
   it.skipIf(!available)("shares a counter with other processes, except in SQLite", async () => {
     const address = await place();

@@ -19,6 +19,15 @@ const used = async (counter: RateLimiterMemory, key: string): Promise<number> =>
 const begun = async (limiter: RateLimiter, id: string): Promise<boolean> =>
   !(await limiter.begin({ id, keyId: "key" })).refused;
 
+/** A counter with the same windows, of which a test may change a verb. */
+const shown = (counter: RateLimiterMemory): RateCounter => ({
+  points: counter.points,
+  duration: counter.duration,
+  consume: (key, points) => counter.consume(key, points),
+  penalty: (key, points) => counter.penalty(key, points),
+  reward: (key, points) => counter.reward(key, points),
+});
+
 const away = (): Promise<never> => Promise.reject(new Error("away"));
 
 describe("windows", () => {
@@ -64,6 +73,41 @@ describe("windows", () => {
     const limiter = flexibleRateLimiter({ perKey: { requests: [minute, late] } });
     expect(await begun(limiter, "1")).toBe(false);
     expect(await used(minute, 'requests:0:["key"]')).toBe(0);
+  });
+
+  it.each(["get", "consume"] as const)(
+    "tell the longest wait of all that lack room, if the counters have %s",
+    async (verb) => {
+      const [minute, day] = [MINUTE, DAY].map((duration) => new RateLimiterMemory({ points: 100, duration }));
+      if (!minute || !day) throw new Error("There are two counters.");
+      const limiter = flexibleRateLimiter({ perKey: { tokens: [minute, verb === "get" ? day : shown(day)] } });
+      await day.penalty('tokens:1:["key"]', 70);
+      await minute.penalty('tokens:0:["key"]', 70);
+      expect((await limiter.take(asks)).refused).toMatchObject({
+        retryAfterMs: (verb === "get" ? DAY : MINUTE) * 1_000,
+        needed: 40,
+        available: 30,
+      });
+      expect([await used(minute, 'tokens:0:["key"]'), await used(day, 'tokens:1:["key"]')]).toEqual([70, 70]);
+    },
+  );
+
+  it("tell their own wait where another fails to tell its own", async () => {
+    const minute = new RateLimiterMemory({ points: 0, duration: MINUTE });
+    const failing = { ...shown(new RateLimiterMemory({ points: 100, duration: DAY })), get: away };
+    const limiter = flexibleRateLimiter({ perKey: { requests: [minute, failing] } });
+    expect((await limiter.begin(one)).refused).toMatchObject({ by: "requests", limit: 0 });
+  });
+
+  it.each<[which: string, points: number, duration: number]>([
+    ["that is smaller than the call", 39, MINUTE],
+    ["that never ends", 50, 0],
+  ])("tell no wait for one %s", async (_which, points, duration) => {
+    const limiter = flexibleRateLimiter({ perKey: { tokens: [new RateLimiterMemory({ points, duration })] } });
+    await limiter.begin({ id: "first", keyId: "key" });
+    await limiter.take({ id: "first", keyId: "key", model: "any", tokens: 30 });
+    await limiter.end("first", 30);
+    expect((await limiter.take(asks)).refused).toMatchObject({ retryAfterMs: Number.POSITIVE_INFINITY, needed: 40 });
   });
 
   it("are left as they were by one that fails", async () => {
@@ -157,6 +201,12 @@ describe("a call whose answer has less room than it may need", () => {
     const verdicts = await Promise.all(["1", "2", "3"].map((id) => taken(limiter, id)));
     expect(verdicts.map(({ refused }) => refused === undefined)).toEqual([true, false, false]);
     expect(await used(counter, KEY)).toBe(100);
+  });
+
+  it("is told to come back soon where another one is about to reserve the room", async () => {
+    const { limiter } = metered();
+    const verdicts = await Promise.all(["1", "2"].map((id) => taken(limiter, id)));
+    expect(verdicts.map(({ refused }) => refused?.retryAfterMs)).toEqual([undefined, 1_000]);
   });
 
   it("leaves no trace where its counter hangs and it ends", async () => {

@@ -193,6 +193,18 @@ const tokenLaws: readonly RateLimiterLaw[] = [
     const state = limits.find(({ kind }) => kind === "tokens");
     assert.deepEqual([state?.limit, state?.remaining], [100, 0], "the verdict tells the limit and what is left");
   }),
+  law("a call that is refused its tokens is told a wait after which it has room", { tokens: 100 }, async (gate) => {
+    for (const call of ["one", "two"]) await gate.begin(call);
+    await gate.take("one", 60);
+    await gate.end("one", 60);
+    const { refused } = await expectRefused(gate.take("two", 60), "tokens", "60 more do not fit");
+    const waitMs = refused?.retryAfterMs ?? -1;
+    assert.ok(waitMs > 0 && waitMs <= WINDOW_MS, "the time until a retry lies within the window");
+    await gate.end("two");
+    await gate.advance(waitMs);
+    await gate.begin("three");
+    await expectAdmitted(gate.take("three", 60), "the call has waited as long as it was told");
+  }),
   law("fewer tokens than were taken are given back at the end", { tokens: 100 }, async (gate) => {
     await gate.begin("one");
     await gate.take("one", 80);

@@ -50,6 +50,7 @@ interface Faults {
   readonly enlargesNext?: boolean;
   readonly takesAfterEnd?: boolean;
   readonly countsRefusedTokens?: boolean;
+  readonly tellsShortWait?: boolean;
 }
 
 /** A limiter that is written for these tests. */
@@ -83,7 +84,7 @@ class OwnLimiter implements RateLimiter {
     if (this.#faults.isLate) await setImmediate();
     if (limit !== undefined && used > limit) {
       if (this.#faults.countsRefusedTokens && kind === "tokens") this.#add(name, count);
-      const refused = { by: kind, retryAfterMs: this.#setup.windowMs };
+      const refused = { by: kind, retryAfterMs: this.#faults.tellsShortWait ? 1 : this.#setup.windowMs };
       return { refused, limits: [] };
     }
     this.#add(name, count);
@@ -144,6 +145,7 @@ const mutants: readonly (readonly [fault: keyof Faults, breaks: string])[] = [
   ["endsTwice", "ending a call twice, or an unknown call, changes nothing"],
   ["endsRefused", "a call that is refused its tokens runs until its end"],
   ["countsRefusedTokens", "a call that is refused its tokens counts none"],
+  ["tellsShortWait", "a call that is refused its tokens is told a wait after which it has room"],
   ["keepsEstimate", "fewer tokens than were taken are given back at the end"],
   ["ignoresMore", "more tokens than were taken are counted at the end"],
   ["enlargesNext", "a call that ends after its window gives nothing to the next"],
