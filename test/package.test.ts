@@ -202,7 +202,7 @@ it("holds only what is published", async () => {
   const built = paths.filter((path) => /^dist\/.+\.(?:js|d\.ts)$/.test(path));
   expect(built).toEqual(expect.arrayContaining(["dist/server/cli.js", ...ENTRIES.flatMap(filesOf)]));
   const others = paths.filter((path) => !built.includes(path));
-  const docs = globSync("docs/**/*.{md,png,ts,txt}", { cwd: root });
+  const docs = globSync("docs/**/*.{md,png,sql,ts,txt}", { cwd: root });
   const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);
   const page = ["app.licenses.txt", "index.html", "style.css"].map((name) => `dist/admin/page/${name}`);
   const styles = await readdir(join(root, "playground/page/app/styles"));
