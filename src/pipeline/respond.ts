@@ -313,8 +313,9 @@ function errorHeaders(error: GatewayError, format: string): Record<string, strin
   const headers: Record<string, string> = limits?.format === format ? { ...limits.headers } : {};
   if (allow) headers["allow"] = allow.join(", ");
   if (code === "upgrade_required") headers["upgrade"] = "websocket";
-  const neverHasRoom = code === "rate_limited" && error.refusedBy !== undefined && retryAfterMs === undefined;
-  if (neverHasRoom || NO_RETRY.has(code) || needsOperator(error)) headers["x-should-retry"] = "false";
+  // A limit of the gateway's own without a wait never has room for the call.
+  const hasNoWait = error.refusedBy && retryAfterMs === undefined;
+  if (hasNoWait || NO_RETRY.has(code) || needsOperator(error)) headers["x-should-retry"] = "false";
   if (isWait(retryAfterMs)) {
     headers["retry-after"] = String(Math.ceil(retryAfterMs / 1000));
     headers["retry-after-ms"] = String(retryAfterMs);
