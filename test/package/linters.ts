@@ -9,8 +9,8 @@ import { build } from "tsdown";
 import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
-/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: the 183,500 of 30 November 2026 and 0.3 %. */
-const MOST_BYTES = 186_300;
+/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: the 187,400 of 1 December 2026 and 0.3 %. */
+const MOST_BYTES = 187_900;
 
 export function lintersSuite(stage: () => PackageStage): void {
   it("publint finds nothing", async () => {

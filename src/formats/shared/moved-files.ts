@@ -20,7 +20,7 @@ export function withFilesOfUsers(
   fields: ConvertedFields,
 ): readonly ChatMessage[] {
   const turns: ChatMessage[] = [];
-  let files: readonly Part[] = [];
+  let files: Part[] = [];
   const flush = (): void => {
     if (files.length > 0) turns.push({ role: "user", parts: files });
     files = [];
@@ -33,7 +33,7 @@ export function withFilesOfUsers(
       const moved = new Set<Part>(parts.filter((part) => isFile(part) && isMoved(part)));
       if (moved.size > 0) {
         fields.add("messages.media.moved");
-        files = [...files, ...moved];
+        for (const file of moved) files.push(file);
       }
       turns.push(moved.size > 0 ? { ...turn, parts: parts.filter((part) => !moved.has(part)) } : turn);
     } else if (role === "user" && files.length > 0) {
