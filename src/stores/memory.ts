@@ -26,6 +26,7 @@ import {
   type KeyDirectory,
   type KeyReport,
   keyReportOf,
+  assertStorableBudget,
   newDurableKeyOf,
   pageOf,
   secretEndOf,
@@ -401,8 +402,7 @@ class MemoryStore implements MemoryQuotaStore {
   }
 
   addBudget(options: BudgetOptions): BudgetReport {
-    assertBudgetOptions("A budget", options);
-    if (options.id === "") throw new RangeError("A budget needs an id.");
+    assertStorableBudget(options);
     return this.#ledger.advance().addBudget(options);
   }
 
