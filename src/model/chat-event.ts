@@ -178,10 +178,7 @@ interface OfSignature {
   readonly maker?: string;
 }
 
-/**
- * The end of the answer, or of one candidate. Optional: without it, each candidate ends when the iteration ends. Content behind it is left out,
- * and `onFailure` is told.
- */
+/** The end of the answer, or of one candidate. Optional: without it, each candidate ends when the iteration ends. */
 export interface FinishEvent extends OfCandidate {
   readonly type: "finish";
   readonly reason: FinishReason;

@@ -301,8 +301,12 @@ function changedBy<Request extends AnyRequest>(
     return count === undefined || (Number.isSafeInteger(count) && Number(count) >= 1);
   });
   if (isRequest && !lacks && hasCounts) return changed as Request;
+  const fault =
+    typeof changed === "object"
+      ? `one with a wrong ${lacks?.[0] ?? (isRequest ? "count" : "model or stream")}`
+      : shown(changed);
   throw wrongReturn(
-    `${name} must return nothing, or a request like the one that it was given, { ...request, messages }, not ${isRequest ? "one without its fields" : shown(changed)}.`,
+    `${name} must return nothing, or a request like the one that it was given, { ...request, messages }, not ${fault}.`,
   );
 }
 

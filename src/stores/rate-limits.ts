@@ -491,13 +491,25 @@ async function longestOf(first: RateRefusal, others: readonly WantedCount[], clo
   for (const want of others) {
     const { counter, key, points } = want;
     // The call is refused in any case.
-    const count = points > 0 ? await counter.get?.(key).catch(() => null) : undefined;
+    const count = points > 0 ? await countIn(counter, key) : null;
     const room = counter.points - (count?.consumedPoints ?? 0);
     if (points === 0 || room >= neededOf(want)) continue;
     const other = refusalOf(want, room, count?.msBeforeNext ?? 0, clock);
     if (other.retryAfterMs > longest.retryAfterMs) longest = other;
   }
   return longest;
+}
+
+/** Reads a counter of the host; null for one that cannot be read, as for one without a count. */
+async function countIn(
+  counter: RateCounter,
+  key: string,
+): Promise<Pick<RateCount, "consumedPoints" | "msBeforeNext"> | null> {
+  try {
+    return (await counter.get?.(key)) ?? null;
+  } catch {
+    return null;
+  }
 }
 
 async function consume({ counter, key, points }: WantedCount): Promise<{ count: RateCount; isFull: boolean }> {

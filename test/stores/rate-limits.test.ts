@@ -92,9 +92,18 @@ describe("windows", () => {
     },
   );
 
-  it("tell their own wait where another fails to tell its own", async () => {
+  it.each<[how: string, get: NonNullable<RateCounter["get"]>]>([
+    ["rejects", away],
+    [
+      "throws",
+      () => {
+        throw new Error("away");
+      },
+    ],
+    ["returns nothing", (() => undefined) as never],
+  ])("tell their own wait where another %s in place of its own", async (_how, get) => {
     const minute = new RateLimiterMemory({ points: 0, duration: MINUTE });
-    const failing = { ...shown(new RateLimiterMemory({ points: 100, duration: DAY })), get: away };
+    const failing = { ...shown(new RateLimiterMemory({ points: 100, duration: DAY })), get };
     const limiter = flexibleRateLimiter({ perKey: { requests: [minute, failing] } });
     expect((await limiter.begin(one)).refused).toMatchObject({ by: "requests", limit: 0 });
   });

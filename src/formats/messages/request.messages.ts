@@ -82,7 +82,8 @@ const signedBy = ({ value, maker }: Seal): PartSignature => ({
 
 /**
  * Encodes the conversation. Leaves out what only another provider accepts, blank texts, white space at the end of a prefill, and turns that
- * have no parts then. The official service refuses files in turns of the assistant: they become the user's. Consecutive turns of one role may follow, which the format allows.
+ * have no parts then. The official service refuses files in turns of the assistant: they become the user's. Consecutive turns of one role may
+ * follow, which the format allows.
  *
  * @param lost Receives what is moved, and what a prefill loses.
  */

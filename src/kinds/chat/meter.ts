@@ -143,8 +143,6 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   /** True once the backend has reported a count that cannot be true. From then on, its counts are not called exact. */
   #isDoubtful = false;
   #finished = 0;
-  /** The number of events that came behind the finish of their candidate, and were left out. */
-  #late = 0;
   /** The estimate when the last candidate finished. The backend's counts do not include text after that. */
   #estimateAtFinish: number | undefined;
   /** True when the gateway stopped the backend before its last counts: at a stop sequence, or because a hook has ended the answer. */
@@ -190,31 +188,21 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   observe(event: ChatEvent | string): AnswerEvent | undefined {
     const before = this.#outputEstimate;
     let passed: AnswerEvent | undefined;
-    if (typeof event !== "string") assertChatEvent(event, this.#call.jsonLimits);
-    if (this.#isLate(event)) {
-      if (this.#late++ === 0) this.#call.doubt(lateContent(event));
-    } else if (typeof event === "string") {
+    if (typeof event === "string") {
       this.#hasBegun = true;
       this.#addText(event, this.#candidates[0]);
       passed = { type: "text-delta", text: event };
-    } else passed = event.type === "native" ? this.#observeNative(event) : this.#count(event);
+    } else {
+      assertChatEvent(event, this.#call.jsonLimits);
+      passed = event.type === "native" ? this.#observeNative(event) : this.#count(event);
+    }
     const limit = this.#request.maxOutputTokens * this.#candidates.length;
     const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
     // No count within the limit would be believed for more text, and the answer may never end.
     const { times, tokens } = isCounted ? TRUST : TOLERANCE;
-    const isOver = this.#outputEstimate - (this.#estimateAtFinish ?? 0) > limit * times + tokens;
-    this.overrun = isOver || this.#late > MAX_LATE;
+    this.overrun = this.#outputEstimate - (this.#estimateAtFinish ?? 0) > limit * times + tokens;
     this.isHeavy = this.#outputEstimate - before > HEAVY_TOKENS;
     return passed;
-  }
-
-  /** Tells whether an event is content behind the finish of its candidate. Upstreams may finish early, so native pieces are never late. */
-  #isLate(event: ChatEvent | string): boolean {
-    if (this.#finished === 0) return false;
-    if (typeof event === "string") return this.#candidates[0].finish !== undefined;
-    if (event.type === "native" || NO_CONTENT.has(event.type)) return false;
-    const candidate = "candidate" in event ? event.candidate : 0;
-    return this.#candidates[candidate ?? 0]?.finish !== undefined;
   }
 
   /** Counts the events of a native piece. Keeps the last frames, or the body of a complete answer, for `finish`. */
@@ -559,15 +547,6 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return this.#isFinal && isCounted && !this.#isDoubtful ? "exact" : "estimated";
   }
 }
-
-/** The events that may follow the finish. */
-const NO_CONTENT: ReadonlySet<ChatEvent["type"]> = new Set(["start", "usage", "finish"]);
-
-/** The most events behind the finish before the backend is stopped: it may yield them for ever. */
-const MAX_LATE = 32;
-
-const lateContent = (event: ChatEvent | string): string =>
-  `The model backend yielded a ${typeof event === "string" ? "text" : event.type} behind its finish. It is left out.`;
 
 /** The estimated tokens of media. */
 interface MediaTokens {

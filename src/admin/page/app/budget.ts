@@ -101,6 +101,9 @@ const keyColumnsOf = (rows: readonly KeyShown[]): readonly Column<KeyShown>[] =>
   ];
 };
 
+/** False for the change of a key that has the same id. */
+const isOfBudgets = ({ action }: AuditRecord): boolean => action.startsWith("budgets.");
+
 export function Budget({ calls }: Me): View {
   const [id, budget] = [budgetId.value, shown.value];
   return html`<section>
@@ -146,7 +149,7 @@ export function Budget({ calls }: Me): View {
         <${Part}
           name="Last changes"
           part=${events}
-          view=${({ data }: Listed<AuditRecord>) => html`<${Table} caption="Last changes" columns=${CHANGE_COLUMNS} rows=${data} keyOf=${(one: AuditRecord) => one.id} empty="The log of changes has none of this budget." />`}
+          view=${({ data }: Listed<AuditRecord>) => html`<${Table} caption="Last changes" columns=${CHANGE_COLUMNS} rows=${data.filter(isOfBudgets)} keyOf=${(one: AuditRecord) => one.id} empty="The log of changes has none of this budget." />`}
         />
         <p class="more"><a href=${addressOf("changes", { target: id })} onClick=${follow}>All its changes</a></p>`
     }
