@@ -121,7 +121,7 @@ export async function tellStore(
     if ((await within(Promise.resolve(tell()), storeTimeoutMs, call.clock)) !== LATE) return true;
     throw tooLate(storeTimeoutMs);
   } catch (error) {
-    report(call, explain ? explain(error) : error, port, explain !== undefined);
+    report(call, explain?.(error) ?? error, port, explain && { waiting: true });
     return false;
   }
 }

@@ -38,6 +38,9 @@ interface Reported {
   readonly found?: { readonly attempts: readonly { readonly reported: GatewayError | undefined }[] };
 }
 
+/** What the host is told of a failure beside its error. */
+type Told = Pick<Failure, "upstream" | "waiting">;
+
 /** Codes whose cause the caller is not told. */
 const OUTLINED: ReadonlySet<GatewayErrorCode> = new Set([
   "internal",
@@ -63,15 +66,15 @@ const isOutline = ({ code, port, cause }: GatewayError): boolean =>
  * Reports a failure to the host, unless the host has heard of the same error as the failure of an attempt. A reporter that throws or rejects
  * changes nothing.
  */
-export function report(call: Reported, thrown: unknown, port?: Port, isWaiting?: boolean): void {
+export function report(call: Reported, thrown: unknown, port?: Port, more?: Told): void {
   const known = toGatewayError(thrown, port);
-  if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known, undefined, isWaiting);
+  if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known, more);
 }
 
 /** Reports the failure of one attempt. Returns false when the caller is told its cause, so that there is nothing to report. */
 export function reportAttempt(call: Reported, error: GatewayError, upstream: FailedUpstream): boolean {
   if (!isOutline(error)) return false;
-  tell(call, error, upstream);
+  tell(call, error, { upstream });
   return true;
 }
 
@@ -81,7 +84,8 @@ export const isDebugged = (): boolean => globalThis.process?.env?.["DEBUG"]?.inc
 /** The least status of an answer that is an error. */
 const ERROR_STATUS = 400;
 
-function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream, isWaiting = false): void {
+function tell(call: Reported, known: GatewayError, more: Told = {}): void {
+  const { upstream } = more;
   // The stacks of an error that an upstream has answered with lead through this library alone.
   const isAnswered = (upstream?.status ?? 0) >= ERROR_STATUS;
   const text = describeError(known, !isAnswered || isDebugged());
@@ -105,8 +109,7 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream, is
     error,
     requestId: call.id,
     port: error.port,
-    ...(upstream && { upstream }),
-    ...(isWaiting && { waiting: true }),
+    ...more,
     text: shown,
   });
 }
@@ -125,8 +128,8 @@ export type PrintFailure = (failure: Failure, text: string) => void;
 
 export const printFailure: PrintFailure = (failure, text) => {
   const { requestId, error, port, upstream, waiting } = failure;
-  const level = upstream || waiting ? "warn" : "error";
-  printError(printable(failure, text), { requestId, code: error.code, port, upstream }, level);
+  const isWarning = upstream || waiting;
+  printError(printable(failure, text), { requestId, code: error.code, port, upstream }, isWarning && "warn");
 };
 
 /**
@@ -134,9 +137,9 @@ export const printFailure: PrintFailure = (failure, text) => {
  * the call, and a charge that waits, because its call may be complete.
  */
 const printable = ({ error, requestId, upstream, waiting }: Failure, text: string): string => {
-  const attempt = upstream ? `attempt ${upstream.attempt} of ` : "";
-  const told = waiting ? `the charge of ${requestId} waits` : `${attempt}${requestId} failed`;
-  return `polygate: ${told} (${error.code})${text}`.replaceAll("\n", "\n  ");
+  const part = waiting ? "the charge of " : upstream ? `attempt ${upstream.attempt} of ` : "";
+  const end = waiting ? "waits" : "failed";
+  return `polygate: ${part}${requestId} ${end} (${error.code})${text}`.replaceAll("\n", "\n  ");
 };
 
 /**

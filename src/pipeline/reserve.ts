@@ -235,10 +235,7 @@ export class Hold {
     const { quotas, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
     const retried = (cause: unknown): Error =>
-      new Error(
-        `The charge of ${outcome.used} units is not settled yet. The gateway tries again, or reports the charge as given up.`,
-        { cause },
-      );
+      new Error(`The charge of ${outcome.used} units is tried again, or told as given up.`, { cause });
     if (await tellStore(this.#call, "quota-store", () => quotas.settle(this.#id, outcome, details), retried)) {
       watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
       settlements.wake();

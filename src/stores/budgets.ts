@@ -329,7 +329,7 @@ export class Budget {
     this.window.told = ofCharges < 100 && isRefused ? ofCharges + REFUSED : ofCharges;
     const { id, name } = this.terms;
     const percent = THRESHOLDS.findLast((one) => isTold(one, this.window.told) && !isTold(one, told));
-    return percent === undefined ? [] : [Object.freeze({ id, name, percent, granted, charged, ...this.#span })];
+    return percent ? [Object.freeze({ id, name, percent, granted, charged, ...this.#span })] : [];
   }
 
   get report(): BudgetReport {

@@ -1124,25 +1124,19 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
 
   it("takes what an export has written without a question, also small amounts and those of more than a million", async () => {
     const [from, to] = ["exported", "imported"].map((name) => `sqlite:${join(folder, `${name}.db`)}`);
-    const run = (where: string | undefined, args: readonly string[], input = "") =>
-      polygate([...args, "--currency", "usd"], { POLYGATE_STORE: where }, input);
-    for (const where of [from, to]) await run(where, ["keys", "migrate"]);
+    const [env, other] = [from, to].map((where) => ({ POLYGATE_STORE: where, POLYGATE_CURRENCY: "usd" }));
+    for (const one of [env, other]) await polygate(["keys", "migrate"], one);
     for (const [id, amount] of [
       ["small", "0.01"],
       ["large", "2000000"],
     ] as const) {
-      await run(from, ["budgets", "create", id, "--amount", amount, "--yes"]);
-      await run(from, ["keys", "create", "--id", id, "--granted", amount, "--budget", id, "--yes"]);
+      await polygate(["budgets", "create", id, "--amount", amount, "--yes"], env);
+      await polygate(["keys", "create", "--id", id, "--granted", amount, "--budget", id, "--yes"], env);
     }
     for (const group of ["budgets", "keys"]) {
-      const { stdout } = await polygate([group, "export"], { POLYGATE_STORE: from });
+      const { stdout } = await polygate([group, "export"], env);
       expect(stdout).toContain('"granted":10000');
-      expect(await polygate([group, "import"], { POLYGATE_STORE: to, POLYGATE_CURRENCY: "usd" }, stdout)).toMatchObject(
-        {
-          code: 0,
-          stderr: "",
-        },
-      );
+      expect(await polygate([group, "import"], other, stdout)).toMatchObject({ code: 0, stderr: "" });
     }
   });
 

@@ -165,11 +165,7 @@ it.each<readonly [text: string, address: string, words: string]>([
     "error-messages/stores-keys-and-budgets",
     "unrecorded",
   ],
-  [
-    "The charge of 1200 units is not settled yet. The gateway tries again, or reports the charge as given up.",
-    "error-messages/the-gateway",
-    "not settled",
-  ],
+  ["The charge of 1200 units is tried again, or told as given up.", "error-messages/the-gateway", "tried again"],
   [
     "Error: The call req_7 of the key team-a is not settled: 120 units, estimated. The gateway has closed.",
     "error-messages/the-gateway",

@@ -129,7 +129,7 @@ it("are one line for a store that is away, and say that the settlement is tried 
   isAway = false;
   await clock.advance(60_000);
   const settlement =
-    /^polygate: the charge of req_\w+ waits \(store_unavailable\): GatewayError: A store of this service is not available, caused by Error: The charge of \d+ units is not settled yet\. The gateway tries again, or reports the charge as given up, caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/;
+    /^polygate: the charge of req_\w+ waits \(store_unavailable\): GatewayError: A store of this service is not available, caused by Error: The charge of \d+ units is tried again, or told as given up, caused by Error: connect ECONNREFUSED 127\.0\.0\.1:5432$/;
   expect(printed).toEqual([
     expect.stringMatching(settlement),
     expect.stringMatching(settlement),
