@@ -100,6 +100,12 @@ function after(ms: number, callback: () => void): Cancel {
   return () => clearTimeout(timer);
 }
 
+/** Keeps the process alive for a pause of a call, which the timers of a clock do not: a script may have nothing else that runs. */
+export function keptAlive(ms: number): Cancel {
+  const timer = setTimeout(() => {}, ms);
+  return () => clearTimeout(timer);
+}
+
 /** The most shared timers. There is one for each length of wait; waits of further lengths get their own timers. */
 const MAX_SHARED_TIMERS = 64;
 

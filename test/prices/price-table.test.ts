@@ -484,17 +484,18 @@ it("has the price of one upstream under its name and its own name of the model",
   expect(price(usage, "caller", "chat", { name: "near", model: "other" })).toBe(3);
 });
 
-describe("a price of one token in place of a million", () => {
-  const printed = (rows: PriceRows): unknown[][] => {
-    const print = vi.spyOn(console, "error").mockImplementation(() => {});
-    try {
-      priceTable(rows);
-      return [...print.mock.calls];
-    } finally {
-      print.mockRestore();
-    }
-  };
+/** Returns the lines that a table prints. */
+const printed = (rows: PriceRows): unknown[][] => {
+  const print = vi.spyOn(console, "error").mockImplementation(() => {});
+  try {
+    priceTable(rows);
+    return [...print.mock.calls];
+  } finally {
+    print.mockRestore();
+  }
+};
 
+describe("a price of one token in place of a million", () => {
   it("is told once, with its row and its field", () => {
     const low = { input: 0.000_002_5, output: 0.000_01 };
     expect(printed({ small: low, large: { ...low, tiers: { flex: { input: 0.000_001 } } } })).toEqual([

@@ -193,7 +193,7 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
   }
 
   #add(vector: EmbeddingVector): EmbeddingAnswerEvent {
-    const { inputs, inputDimensions = [] } = this.#request;
+    const { inputs, dimensions, inputDimensions = [] } = this.#request;
     const input = inputs[this.#vectors];
     if (input === undefined) throw backendFailed("The model backend yielded more vectors than there are inputs.");
     const { length } = vector;
@@ -211,6 +211,10 @@ class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
           `embedding: the vector ${this.#vectors} must have at ${at} a number that 32 bits can hold, not ${typeof vector[at] === "number" ? vector[at] : shown(vector[at])}.`,
         );
     if (wanted === undefined) this.#dimensions = length;
+    if (length !== (dimensions ?? length)) {
+      const why = `The vectors have ${length} numbers in place of ${dimensions}.`;
+      this.#call.noteConversion({ field: "dimensions", conversion: "dropped", why });
+    }
     this.#vectors++;
     this.#size += sizeOf(input);
     this.#unyielded += length;

@@ -35,7 +35,8 @@ async function asked(embed: Embed, { body = BODY, price }: { body?: object; pric
   const response = await bench.send({ path: "/v1/embeddings", body: JSON.stringify(body) });
   const answer: unknown = await response.json();
   const { used, estimated } = bench.report() ?? {};
-  return { status: response.status, answer, used, estimated, failures: bench.failures };
+  const dropped = response.headers.get("polygate-dropped");
+  return { status: response.status, dropped, answer, used, estimated, failures: bench.failures };
 }
 
 const count = (inputTokens: unknown): unknown => ({ type: "usage", usage: { inputTokens } });
@@ -151,6 +152,17 @@ describe("a charge", () => {
 });
 
 describe("an answer", () => {
+  it.each([
+    [2, null],
+    [3, "dimensions"],
+  ])(
+    "of vectors of 2 numbers where %i were asked for has the header polygate-dropped: %s",
+    async (dimensions, told) => {
+      const { status, dropped } = await asked(yields([1, 2], [3, 4], [5, 6]), { body: { ...BODY, dimensions } });
+      expect([status, dropped]).toEqual([200, told]);
+    },
+  );
+
   it("may be typed arrays", async () => {
     const told = await asked(yields(Float32Array.of(0.5, 1), Float64Array.of(2, 3), [4, 5]));
     expect(told.answer).toMatchObject({

@@ -1,5 +1,7 @@
 /** A route: the upstream of each call, and the others after a failure. */
 
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError, type GatewayErrorCode } from "../../../src/errors.ts";
 import type { ChatEvent } from "../../../src/model/chat-event.ts";
@@ -821,4 +823,23 @@ describe("a route", () => {
   ])("is refused at once with %s", (_name, routes) => {
     expect(() => routed(routes)).toThrow(/^route: /);
   });
+});
+
+it("keeps a script alive while it pauses before it asks again", async () => {
+  const [gateway, routes] = ["index.ts", "upstreams/route/index.ts"].map((file) =>
+    JSON.stringify(new URL(`../../../src/${file}`, import.meta.url)),
+  );
+  const script = `
+    import { createGateway, memoryQuotaStore } from ${gateway};
+    import { route } from ${routes};
+    const down = { async *chat() { throw new Error("down"); } };
+    const backend = route({ routes: { "*": down }, retry: { pauseMs: 1, maxPauseMs: 1 } });
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]), onFailure() {} });
+    const body = JSON.stringify({ model: "any", messages: [{ role: "user", content: "Hello" }] });
+    const headers = { authorization: "Bearer sk-1", "content-type": "application/json" };
+    const answer = await gateway.fetch(new Request("http://host/v1/chat/completions", { method: "POST", headers, body }));
+    console.log(answer.status);
+  `;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);
+  expect(stdout.trim()).toBe("500");
 });
