@@ -20,9 +20,14 @@ const fallback = { backend: second, weight: 0, model: "claude-haiku-4-5" };
 const backend = route({ routes: { "gpt-5-mini": { upstreams: [first, fallback] }, "claude-haiku-4-5": second } });
 const prices = priceTable({ "gpt-5-mini": { input: 0.25, output: 2 }, "claude-haiku-4-5": { input: 1, output: 5 } });
 
+/** Ends a start that cannot succeed, with its reason alone. */
+const stop = (variables: string) => (error: Error) => {
+  console.error(`${variables} cannot be used: ${error.message}`);
+  process.exit(1);
+};
 const stores = await openStores(env["POLYGATE_STORE"] ?? "postgres://127.0.0.1/gateway", {
   onBudget: ({ name, percent }) => console.warn(`ALERT: the budget ${name} has reached ${percent} %.`),
-});
+}).catch(stop("POLYGATE_STORE"));
 const rateLimiter = flexibleRateLimiter({ perKey: { requests: [stores.counter(20, 60)] } });
 const metricsAt = { host: env["METRICS_HOST"] || "127.0.0.1", port: Number(env["METRICS_PORT"] || 9464) };
 const exporter = new PrometheusExporter({ ...metricsAt, preventServerStart: true });
@@ -74,14 +79,11 @@ const close = async (): Promise<void> => {
   await gateway.close({ deadlineMs: 10_000 });
   await app.close();
   stopMetrics();
-  await Promise.all([backend.close(), stores.close()]);
+  await Promise.all([meterProvider.shutdown(), backend.close(), stores.close()]);
 };
 for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => void close());
+await exporter.startServer().catch(stop("METRICS_HOST or METRICS_PORT")); // The metrics tell what each team spends.
 const listening = app.listen({ host: env["HOST"] || "127.0.0.1", port: Number(env["PORT"] || 3000) });
-const address = await listening.catch((error: Error) => {
-  console.error(`HOST or PORT cannot be used: ${error.message}`);
-  process.exit(1);
-});
+const address = await listening.catch(stop("HOST or PORT"));
 console.log(`The gateway is at ${address}/ai`);
-await exporter.startServer(); // On a port of its own: the metrics tell what each team spends.
 for (const { upstream, problem } of await backend.check()) if (problem) console.error(`${upstream}: ${problem}`);

@@ -4,7 +4,7 @@ import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { Agent, createServer, get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter } from "node:path";
 import { createInterface } from "node:readline";
@@ -79,11 +79,12 @@ async function startWith(env: Record<string, string>, command: string, ...args: 
   });
   for await (const line of createInterface(child.stdout)) {
     said += `${line}\n`;
-    const [, port] = /^listening at (\d+)$/.exec(line) ?? [];
-    if (port !== undefined) ports.push(Number(port));
-    const [first, second] = ports;
-    if (first !== undefined && (second !== undefined || !args.at(-1)?.startsWith("company")))
-      return { port: first, metricsPort: second, child, errors: () => errors };
+    const [, text] = /^listening at (\d+)$/.exec(line) ?? [];
+    if (text !== undefined) ports.push(Number(text));
+    // A whole gateway serves its metrics first.
+    const isCompany = args.at(-1)?.startsWith("company") === true;
+    const port = ports[isCompany ? 1 : 0];
+    if (port !== undefined) return { port, metricsPort: isCompany ? ports[0] : undefined, child, errors: () => errors };
   }
   throw new Error(`${command} ${args.join(" ")} has ended.\n${said}`);
 }
@@ -690,25 +691,48 @@ describe("the whole gateway", () => {
     await run("oxfmt", ["--check", "--config", `${ROOT}.oxfmtrc.json`, "company.ts"], inFolder());
   });
 
-  it.each(["company.ts", "company-fastify.ts"])(
-    "says in a line that another server has the port of %s",
-    async (file) => {
-      const taken = createServer();
-      await once(taken.listen(0, "127.0.0.1"), "listening");
-      const { port } = taken.address() as AddressInfo;
-      const url = `http://127.0.0.1:${port}/v1`;
-      const env = { PORT: String(port), HOST: "", POLYGATE_STORE: "sqlite::memory:", FIRST_URL: url, SECOND_URL: url };
-      const ended = run(process.execPath, [file], inFolder(env)).then((output) => ({ code: 0, ...output }));
-      const { code, stdout, stderr } = await ended.catch(
+  it.each(["company.ts", "company-fastify.ts"])("says in a line why %s cannot start", async (file) => {
+    const taken = createServer();
+    await once(taken.listen(0, "127.0.0.1"), "listening");
+    const port = String((taken.address() as AddressInfo).port);
+    const url = `http://127.0.0.1:${port}/v1`;
+    const start = async (wrong: Record<string, string>) => {
+      const env = { PORT: "0", METRICS_PORT: "0", HOST: "", POLYGATE_STORE: "sqlite::memory:" };
+      const ended = run(process.execPath, [file], inFolder({ ...env, FIRST_URL: url, SECOND_URL: url, ...wrong }));
+      const { code, stdout, stderr } = await ended.then(
+        (output) => ({ code: 0, ...output }),
         (error: { code: number; stdout: string; stderr: string }) => error,
       );
-      expect(code).toBe(1);
-      expect(stdout + stderr).toMatch(
-        /^.+ cannot be used: listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
-      );
-      taken.close();
-    },
-  );
+      return [code, stdout, stderr];
+    };
+    const inUse = "listen EADDRINUSE: address already in use 127.0.0.1:";
+    expect(await start({ PORT: port })).toEqual([1, "", `HOST or PORT cannot be used: ${inUse}${port}\n`]);
+    const noMetrics = `METRICS_HOST or METRICS_PORT cannot be used: ${inUse}${port}\n`;
+    expect(await start({ METRICS_PORT: port })).toEqual([1, "", noMetrics]);
+    const noStore = expect.stringMatching(/^POLYGATE_STORE cannot be used: .+\n$/);
+    expect(await start({ POLYGATE_STORE: "sqlite:no-such-folder/gateway.db" })).toEqual([1, "", noStore]);
+    taken.close();
+  });
+
+  it.each(["company.ts", "company-fastify.ts"])("ends %s while Prometheus reads its metrics", async (file) => {
+    const url = "http://127.0.0.1:1/v1";
+    const env = { POLYGATE_STORE: "sqlite::memory:", FIRST_URL: url, SECOND_URL: url, HOST: "", PORT: "" };
+    const { metricsPort, child } = await startWith(env, process.execPath, "--import", PRELOAD, file);
+    const exited = once(child, "exit");
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    /** Reads the metrics over a connection that stays open. Resolves with false when no server answers any more. */
+    const scrape = (): Promise<boolean> =>
+      new Promise((resolve) => {
+        const request = get({ agent, host: "127.0.0.1", port: metricsPort, path: "/metrics" });
+        request.on("error", () => resolve(false));
+        request.on("response", (response) => response.resume().on("close", () => resolve(true)));
+      });
+    expect(await scrape()).toBe(true);
+    child.kill("SIGTERM");
+    while (await scrape());
+    expect(await exited).toEqual([0, null]);
+    agent.destroy();
+  });
 
   it("takes the admin by the two lines of the page, which leads a browser to the login and back to its report, and to no other site", async () => {
     const env = {
