@@ -16,7 +16,7 @@ export interface DemoMetrics {
 /** Says which packages the metrics need. */
 export function answerWithoutMetrics(_req: IncomingMessage, res: ServerResponse): void {
   const packages = ["api", "sdk-metrics", "exporter-prometheus"].map((name) => `@opentelemetry/${name}`);
-  const command = `npx ${["polygate", ...packages].map((name) => `-p ${name}`).join(" ")} polygate demo`;
+  const command = `npx -y ${["polygate", ...packages].map((name) => `-p ${name}`).join(" ")} polygate demo`;
   res.writeHead(404, { "content-type": "text/plain" }).end(`The metrics need more packages: ${command}\n`);
 }
 

@@ -12,4 +12,4 @@ export async function optional<Loaded>(load: () => Promise<Loaded>): Promise<Loa
 
 /** Returns the shortest command that adds a package: to the copy of polygate that npx runs, or to the project that has polygate. */
 export const commandToAdd = (name: string, place: string = import.meta.url): string =>
-  place.includes("/_npx/") ? `npx -p polygate -p ${name} polygate demo` : `npm install ${name}`;
+  place.includes("/_npx/") ? `npx -y -p polygate -p ${name} polygate demo` : `npm install ${name}`;

@@ -82,7 +82,7 @@ export function demoSuite(stage: () => PackageStage): void {
       const metrics = await fetch(`${demo.url}/metrics`);
       expect(metrics.status).toBe(404);
       expect(await metrics.text()).toMatch(
-        /^The metrics need more packages: npx .* -p @opentelemetry\/sdk-metrics .* polygate demo\n$/,
+        /^The metrics need more packages: npx -y -p polygate .* -p @opentelemetry\/sdk-metrics .* polygate demo\n$/,
       );
     });
 

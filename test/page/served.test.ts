@@ -205,7 +205,7 @@ describe("a client of the page", () => {
     expect(await answer.text()).toContain("npm install swagger-ui-dist");
     // A project has polygate among its packages; npx has a copy of its own.
     const copy = "file:///home/me/.npm/_npx/1a2b/node_modules/polygate/dist/demo.js";
-    expect(commandToAdd("kysely", copy)).toBe("npx -p polygate -p kysely polygate demo");
+    expect(commandToAdd("kysely", copy)).toBe("npx -y -p polygate -p kysely polygate demo");
     server.closeAllConnections();
     server.close();
   });
