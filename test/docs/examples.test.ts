@@ -637,7 +637,9 @@ describe("the commands", () => {
   });
 
   it("are commands of polygate and scripts that are there", async () => {
-    const commands = shells.flatMap(({ code }) => Array.from(code.matchAll(/npx polygate (\w+)/g), ([, name]) => name));
+    const commands = shells.flatMap(({ code }) =>
+      Array.from(code.matchAll(/npx (?:-y )?polygate (\w+)/g), ([, name]) => name),
+    );
     expect(commands.length).toBeGreaterThan(10);
     expect(commands.filter((name = "") => !new RegExp(`^(?:polygate| ) ${name}\\b`, "m").test(USAGE))).toEqual([]);
     const { default: manifest } = (await import("../../package.json", { with: { type: "json" } })) as {
@@ -890,6 +892,24 @@ describe("the whole gateway in Fastify", () => {
       await remove();
     }
   });
+});
+
+it("a move to another store makes no new secrets, so that those of the customers alone work", async () => {
+  const { code = "" } = blocks.find(({ code }) => code.includes("export OLD=sqlite:gateway.db")) ?? {};
+  const [commands = ""] = code
+    .replace("sqlite:gateway.db", "sqlite:old.db")
+    .replace(/(?<=NEW=)\S+/, "sqlite:new.db")
+    .replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/cli.ts"`)
+    .split(/^sqlite3 /m);
+  const cli = async (command: string) =>
+    (await run(process.execPath, [`${ROOT}src/cli.ts`, ...command.split(" ")], inFolder())).stdout;
+  await cli("keys migrate --store sqlite:old.db");
+  for (const name of ["anna", '"}']) await cli(`keys create --name ${name} --granted 5 --store sqlite:old.db`);
+  const { stdout } = await run("sh", ["-ec", commands], inFolder());
+  expect(stdout).not.toContain("sk-");
+  using database = new DatabaseSync(`${folder}/new.db`);
+  expect(database.prepare("SELECT granted FROM polygate_keys").all()).toEqual([{ granted: 5 }, { granted: 5 }]);
+  expect(database.prepare("SELECT hash FROM polygate_secrets").all()).toEqual([]);
 });
 
 it("report.sh writes a report, and none where the store is away", async () => {

@@ -619,6 +619,16 @@ describe("the search", () => {
     expect(all.filter((phrase, at) => all.indexOf(phrase) !== at)).toEqual([]);
   });
 
+  it("finds what to do on each alert", () => {
+    const rules = readFileSync(new URL("../../grafana/alerts.yaml", import.meta.url), "utf8");
+    const alerts = Array.from(rules.matchAll(/- alert: (\w+)$/gm), ([, name = ""]) => name);
+    expect(alerts.length).toBeGreaterThan(20);
+    const section = /^## When an alert fires$(.*?)^## /ms.exec(texts["operations"] ?? "")?.[1] ?? "";
+    expect(alerts.filter((name) => !section.includes(`\`${name}\``))).toEqual([]);
+    const found = alerts.map((name) => [name, find(name)[0]?.heading]);
+    expect(found).toEqual(alerts.map((name) => [name, "when-an-alert-fires"]));
+  });
+
   it("names the words that no section has", () => {
     const { hits, missing } = searchIn({ page: "# Page\n\nA needle in the hay of `myStack`." })(
       "a needle in my haystack, hays or stack",
@@ -643,6 +653,22 @@ describe("the search", () => {
   });
 
   it.each([
+    ["page shows 403 origin behind nginx", "admin/login"],
+    ["user says key invalid but it's active", "operations/in-an-incident"],
+    ["copy keys from staging to production", "keys-and-limits/many-keys"],
+    ["openai returns 401 to gateway", "errors/codes"],
+    ["provider rejects our api key with 401", "errors/codes"],
+    ["currency mismatch between gateways", "usage/"],
+    ["least privilege db user", "quota/all-stores-by-one-address"],
+    ["who spent the most this month", "usage/reports-and-bills"],
+    ["drain a node before maintenance", "production/shutdown"],
+    ["haproxy health check", "production/health"],
+    ["429 insufficient_quota but budget has money left", "budgets/what-a-running-call-holds"],
+    ["give one user a lower limit than the team", "budgets/"],
+    ["mysql instead of postgres", "quota/all-stores-by-one-address"],
+    ["rlflxIncr is not a function", "keys-and-limits/counters-for-a-fleet"],
+    ["what do I do when an alert fires", "operations/when-an-alert-fires"],
+    ["customers must keep their keys when I move the database", "operations/move-from-sqlite-to-postgresql"],
     ["does a cancelled stream cost money", "backends/hang-ups-and-failed-calls"],
     ["monthly report", "usage/a-monthly-report-for-finance"],
     ["which database tables does it create", "quota/sql-postgresql-mysql-sqlite"],
