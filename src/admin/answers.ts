@@ -435,6 +435,7 @@ export function listText(
 export function textOf(answer: object, currency?: string): string {
   const text = new Text(currency);
   const lines = isKey(answer) ? text.key(answer) : isMade(answer) ? text.made(answer) : text.lines(answer);
+  if (isBudget(answer) && answer.period === undefined) lines.push("period: none, never begins anew");
   if ("olderEndAt" in answer) lines.splice(-1, 1, olderLine(answer.olderEndAt as number));
   if ("apiKey" in answer) lines.push("Store the API key now: it is not kept, and cannot be shown again.");
   return lines.join("\n");

@@ -56,6 +56,19 @@ function noteNothing(
   warn?.(`Nothing is available yet: the budget has used what it was given.${first}`);
 }
 
+/** Notes that a budget never begins anew though its parent does. The period of a budget cannot be changed later. */
+async function noteOnce(
+  { id, period, parent }: BudgetReport,
+  store: OpenedStore["store"],
+  { warn }: Pick<Terminal, "warn">,
+): Promise<void> {
+  const above = period === undefined && parent !== undefined ? await store.budgetReport(parent) : undefined;
+  if (above?.period !== undefined)
+    warn?.(
+      `The budget ${oneLine(id)} never begins anew, though its parent ${oneLine(above.id)} does each ${above.period}. If that is a mistake, make another budget with --period.`,
+    );
+}
+
 /** Returns a command that changes the current period of a budget by an amount, and shows the budget. */
 const changing = (verb: "topUpBudget" | "lowerBudget", about: string, example: string): Command => ({
   about,
@@ -96,7 +109,9 @@ export const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       return async (_keys, opened) => {
         const { store } = opened;
         await assertAmount({ first: budget.amount }, values, terminal, opened, () => assertNewBudget(store, budget));
-        return store.addBudget(budget);
+        const made = await store.addBudget(budget);
+        await noteOnce(made, store, terminal);
+        return made;
       };
     },
   },

@@ -138,7 +138,7 @@ const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
   budgets: [
     "create company --amount 5000 --currency usd --period month",
-    "create team-a --amount 300 --currency usd --parent company",
+    "create team-a --amount 300 --currency usd --period month --parent company",
   ],
 };
 

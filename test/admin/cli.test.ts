@@ -1539,6 +1539,32 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     expect(answers).not.toMatch(/\b(?:true|false)$/m);
   });
 
+  it("says that a budget never begins anew, also on stderr where its parent does", async () => {
+    const where = { POLYGATE_STORE: `sqlite:${join(folder, "anew.db")}`, POLYGATE_CURRENCY: "" };
+    await polygate(["keys", "migrate"], where);
+    const create = (...args: string[]) => polygate(["budgets", "create", "--amount", "5", ...args], where);
+    const never = /^period: none, never begins anew$/m;
+    const company = await create("company", "--period", "month");
+    expect(company).toMatchObject({ code: 0, stderr: "", stdout: expect.not.stringMatching(never) });
+    const whole = await create("whole");
+    expect(whole).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(never) });
+    const below = await create("below", "--parent", "company");
+    expect(below).toMatchObject({ code: 0, stdout: expect.stringMatching(never) });
+    expect(below.stderr).toBe(
+      "The budget below never begins anew, though its parent company does each month. If that is a mistake, make another budget with --period.\n",
+    );
+    for (const args of [
+      ["apart", "--parent", "whole"],
+      ["weekly", "--parent", "company", "--period", "week"],
+    ])
+      expect(await create(...args)).toMatchObject({ code: 0, stderr: "" });
+    for (const args of [
+      ["usage", "below"],
+      ["top-up", "below", "1"],
+    ])
+      expect((await polygate(["budgets", ...args], where)).stdout).toMatch(never);
+  });
+
   it("sweeps, prunes and verifies", async () => {
     expect(await keys("sweep")).toBe("swept: 0");
     expect(await keys("prune", "--older-than", "30d")).toBe("pruned: 0");

@@ -359,6 +359,7 @@ export const columnsOf = (
   reload: () => Promise<void> = loadBudgets,
 ): readonly Column<BudgetTold>[] => {
   const ofAmount = amountsIn(rows.map(({ amount }) => amount));
+  const periodOf = (parent = "") => (rows.find(({ id }) => id === parent) ?? knownById.value.get(parent))?.period;
   return [
     {
       name: "Budget",
@@ -383,9 +384,9 @@ export const columnsOf = (
     ...booksOf(rows),
     {
       name: "Begins anew",
-      cell: ({ endsAt, timeZone = "UTC" }) =>
+      cell: ({ endsAt, parent, timeZone = "UTC" }) =>
         endsAt === undefined
-          ? "never"
+          ? html`never${periodOf(parent) && html`<span class="empty zero">unlike its parent</span>`}`
           : html`<${Time} at=${endsAt} zone=${timeZone} /><span class="quiet">${timeZone}</span>`,
     },
     {
