@@ -495,14 +495,15 @@ function missingPrice({
 
 /** Explains an error, unless the outcome of the call does. */
 function errorReasons(call: RecordedCall): readonly string[] {
-  const { errorCode, outcome } = call;
+  const { errorCode, outcome, refusedBy } = call;
   if (errorCode === undefined || (outcome !== "refused" && outcome !== "failed")) return [];
   if (errorCode === "model_not_found" && isUnasked(call)) return [missingPrice(call)?.reason ?? REASONS[errorCode]];
   if (isOnlyWronglyNamed(call)) return ["A setting of this service names a model that its upstream does not have."];
   if (isMistaken(call) && errorCode !== "backend_refused")
     return ["A setting of this service has a mistake: its upstream cannot answer any such call."];
   if (errorCode === "rate_limited" && outcome === "failed") return [UPSTREAM_REASONS[errorCode] ?? errorCode];
-  return [REASONS[errorCode] ?? errorCode];
+  const reason = REASONS[errorCode] ?? errorCode;
+  return [refusedBy?.kind === "budget" ? reason.replace("quota", "budget") : reason];
 }
 
 /** A record has so many characters of a message at most. */
@@ -857,13 +858,19 @@ function topUpSteps(
 ): readonly NextStep[] {
   const { kind, budget = "", needed = 0, wanted, available = 0, held = 0 } = refusedBy;
   const code = call.currency ?? currency;
-  const useful = wanted ?? Math.max(needed, 1);
+  const least = Math.max(needed, 1);
+  const useful = wanted ?? least;
   const limits = now ?? [
     { budget: kind === "budget" ? budget : undefined, available: Math.min(available, useful - 1) },
   ];
   const steps = limits.flatMap(({ budget: id, available: left, gap = 0, granted }): readonly NextStep[] => {
     const missing = Math.max(0, useful - left) + gap;
     if (missing === 0) return [];
+    // Another limit than the one that has refused the call blocks nothing where it pays for a shorter answer.
+    if (gap === 0 && left >= least && id !== (kind === "budget" ? budget : undefined))
+      return inWords(
+        `The whole output limit needs ${unitsInWords(missing, code)} more of ${id === undefined ? "the key's own quota" : `the budget ${oneLine(id)}`}, too; a shorter answer needs no more of it.`,
+      );
     const verb = id === undefined ? "keys grant" : "budgets top-up";
     const target = id === undefined ? given({ key: keyId }) : given({ budget: id || undefined });
     const of = id === undefined ? (keyId ?? "KEY") : id || "BUDGET";
@@ -884,12 +891,15 @@ function topUpSteps(
     const step = { verb, ...target, ...(wanted !== undefined && { units: missing }) } as const;
     return [{ ...step, sentence: `${command} lets calls pass again${first}.${facts.join("")}` }];
   });
-  if (steps.length === 0)
-    return inWords(
-      wanted === undefined
-        ? "There is quota left now: the caller may try again."
-        : "There is enough for the call now: the caller may try again.",
-    );
+  if (steps.every(({ verb }) => verb === undefined))
+    return [
+      ...inWords(
+        wanted === undefined
+          ? "There is quota left now: the caller may try again."
+          : "There is enough for the call now: the caller may try again.",
+      ),
+      ...steps,
+    ];
   return [
     ...steps,
     ...(held > 0 ? inWords("Running calls may give units back: the caller may also try again.") : []),

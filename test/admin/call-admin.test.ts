@@ -471,6 +471,47 @@ describe("why", () => {
     expect(() => callAdmin(stores.calls, { quotas: {} as never })).toThrow("quotas must be a quota store");
   });
 
+  it("gives no step for a limit that pays for a shorter answer where another limit has refused the call", async () => {
+    const stores = await openStores("sqlite::memory:");
+    const [onCall, { quotas }] = [stores.recorder(), stores.ports];
+    const gateway = createGateway({ backend: speaking, ...stores.ports, onCall });
+    await quotas.addBudget({ id: "company", amount: 10_000 });
+    await quotas.addBudget({ id: "sales", amount: 1, parent: "company" });
+    await quotas.add({ id: "tim", apiKey: "sk-tim", granted: 10_000, budget: "sales" });
+    const body = JSON.stringify({
+      model: "large",
+      max_tokens: 100_000,
+      messages: [{ role: "user", content: "Hello" }],
+    });
+    const headers = { authorization: "Bearer sk-tim", "content-type": "application/json" };
+    await gateway.fetch(new Request("http://host/v1/chat/completions", { method: "POST", headers, body }));
+    await gateway.close();
+    await onCall.flush();
+    const [{ requestId = "", refusedBy: { needed = 0, wanted = 0 } = {} } = {}] = await stores.calls.list();
+    const why = () => callAdmin(stores.calls, { quotas }).why(requestId);
+    const reason = await why();
+    expect(reason?.reasons).toContain("The rest of the budget is too small for the request.");
+    const also = (of: string) =>
+      `The whole output limit needs ${wanted - 10_000} units more of ${of}, too; a shorter answer needs no more of it.`;
+    const others = [{ sentence: also("the budget company") }, { sentence: also("the key's own quota") }];
+    const shorter = { sentence: "A shorter prompt or a lower output limit needs less." };
+    expect(reason?.next).toEqual([
+      expect.objectContaining({ verb: "budgets top-up", budget: "sales", units: wanted - 1 }),
+      ...others,
+      shorter,
+    ]);
+    // Once the key has too little for any answer, its quota blocks the call, too.
+    await quotas.lower("tim", 10_000 - needed + 1);
+    expect((await why())?.next[2]).toMatchObject({ verb: "keys grant", key: "tim" });
+    await quotas.grant("tim", 10_000 - needed + 1);
+    await quotas.topUpBudget("sales", wanted);
+    expect((await why())?.next).toEqual([
+      { sentence: "There is enough for the call now: the caller may try again." },
+      ...others,
+    ]);
+    await stores.close();
+  });
+
   it("has a next step that fits each error code", async () => {
     const call = (await reasonsOf(speaking, {}))?.call;
     if (!call) throw new Error("The call is not recorded.");
