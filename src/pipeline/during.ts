@@ -28,7 +28,9 @@ export function duringCode(kinds: readonly OutputKind[]): OutputCode {
   return {
     open({ endpoint, json }, told, all) {
       const kind = outputs.get(told.kind);
-      const hooks = kind ? all.filter((hook) => isNeeded(hook, told)) : [];
+      const hooks = all
+        .map((hook, index) => ({ hook, name: `hooks[${index}]` }))
+        .filter((one) => kind && one.hook.during && isNeeded(one, told));
       if (!kind || hooks.length === 0) return undefined;
       // The cast is safe: the answer is of the kind of its output.
       const output = kind.begin(endpoint.format, json.limits) as Output<never>;
@@ -43,11 +45,17 @@ export function duringCode(kinds: readonly OutputKind[]): OutputCode {
   };
 }
 
-function isNeeded(hook: Hook, told: HookCall): boolean {
+/** A hook, and its name for the host: its place among the hooks of the gateway. */
+interface NamedHook {
+  readonly hook: Hook;
+  readonly name: string;
+}
+
+function isNeeded({ hook, name }: NamedHook, told: HookCall): boolean {
   try {
     return hook.needsDuring?.(told) ?? true;
   } catch (thrown) {
-    throw hookFailed("hooks: needsDuring", thrown);
+    throw hookFailed(`${name}.needsDuring`, thrown);
   }
 }
 
@@ -63,6 +71,7 @@ const NONE: readonly HookEvent[] = Object.freeze([]);
 class HookRun {
   readonly #call: CallWithOutput;
   readonly #hook: Hook;
+  readonly #name: string;
   readonly #told: HookCall;
   readonly #output: Output<unknown>;
   #held: HookEvent[] = [];
@@ -74,9 +83,10 @@ class HookRun {
   /** Ends the wait for the hook. */
   #giveUp: (() => void) | undefined;
 
-  constructor(call: CallWithOutput, hook: Hook, told: HookCall, output: Output<unknown>) {
+  constructor(call: CallWithOutput, { hook, name }: NamedHook, told: HookCall, output: Output<unknown>) {
     this.#call = call;
     this.#hook = hook;
+    this.#name = name;
     this.#told = told;
     this.#output = output;
     this.leftMs = this.#holdMs;
@@ -200,7 +210,7 @@ class HookRun {
 
   #failed(event: HookEvent | undefined, thrown: unknown): Decided {
     if (thrown instanceof GatewayError) throw thrown;
-    const failed = hookFailed("hooks: during", thrown);
+    const failed = hookFailed(`${this.#name}.during`, thrown);
     if (this.#hook.down !== "open") throw failed;
     report(this.#call, failed);
     this.#isOff = true;
@@ -260,7 +270,7 @@ class ShownEvents<Answered> implements AnswerEvents<Answered> {
     call: CallWithOutput,
     events: EndableEvents<Answered>,
     output: Output<Answered>,
-    hooks: readonly Hook[],
+    hooks: readonly NamedHook[],
     told: HookCall,
     onShown: ((event: Answered) => void) | undefined,
   ) {

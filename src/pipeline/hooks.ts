@@ -104,7 +104,7 @@ export class Hooks {
   /** Returns the answer of a call for the hooks whose `during` is to run; undefined without any. Throws for a hook that fails. */
   outputOf(call: CallWithHooks, told: HookCall): HookedOutput | undefined {
     // The cast is safe: the code of hooks is made by `withDuring` alone.
-    return (this.#during[0]?.code as OutputCode | undefined)?.open(call, told, this.#during);
+    return (this.#during[0]?.code as OutputCode | undefined)?.open(call, told, this.#hooks);
   }
 
   async #before<Request extends AnyRequest>(

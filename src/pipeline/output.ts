@@ -40,7 +40,7 @@ export interface OutputCode extends DuringCode {
   /**
    * Returns the answer of a call for its hooks; undefined when none is to run. Throws the error that refuses the call.
    *
-   * @param hooks The hooks with `during`, in their order.
+   * @param hooks All hooks of the gateway, in their order.
    */
   readonly open: (
     call: { readonly endpoint: { readonly format: string }; readonly json: { readonly limits: JsonLimits } },

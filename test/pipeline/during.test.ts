@@ -592,10 +592,12 @@ describe("needsDuring", () => {
 
   it("that fails refuses the call", async () => {
     const { send, failures, report } = opened({
-      hooks: [during(() => undefined, { needsDuring: () => JSON.parse("{") as boolean })],
+      hooks: [{ before: () => undefined }, during(() => undefined, { needsDuring: () => JSON.parse("{") as boolean })],
     });
     expect((await send()).status).toBe(503);
-    expect(failures).toMatchObject([{ port: "hook" }]);
+    expect(failures).toMatchObject([
+      { port: "hook", error: { cause: { message: expect.stringContaining("hooks[1].needsDuring") } } },
+    ]);
     expect(report()).toMatchObject({ used: 0, ...AT_REST });
   });
 });
