@@ -65,7 +65,7 @@ async function noteOnce(
   const above = period === undefined && parent !== undefined ? await store.budgetReport(parent) : undefined;
   if (above?.period !== undefined)
     warn?.(
-      `The budget ${oneLine(id)} never begins anew, though its parent ${oneLine(above.id)} does each ${above.period}. If that is a mistake, make another budget with --period.`,
+      `The budget ${oneLine(id)} never begins anew, though its parent ${oneLine(above.id)} does. If that is a mistake, make another budget with --period.`,
     );
 }
 

@@ -1551,7 +1551,7 @@ Nothing was changed. An import would make 3 keys, change 1 and refuse 0.
     const below = await create("below", "--parent", "company");
     expect(below).toMatchObject({ code: 0, stdout: expect.stringMatching(never) });
     expect(below.stderr).toBe(
-      "The budget below never begins anew, though its parent company does each month. If that is a mistake, make another budget with --period.\n",
+      "The budget below never begins anew, though its parent company does. If that is a mistake, make another budget with --period.\n",
     );
     for (const args of [
       ["apart", "--parent", "whole"],
