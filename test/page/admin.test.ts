@@ -2124,6 +2124,15 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       await page.getByRole("link", { name: "other", exact: true }).waitFor();
       await page.goto(`${url}?part=budget&id=none`);
       await page.getByText("There is no budget of the id none.").waitFor();
+      // A budget that is removed on its own view leads to the list.
+      await stores.ports.quotas.addBudget({ id: "spare", amount: 5_000_000, parent: "team a" });
+      await page.goto(`${url}?part=budget&id=spare`);
+      await page.getByText("unlike its parent").waitFor();
+      await press(page, "Remove spare");
+      await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).click();
+      await page.getByRole("status").getByText("spare is removed.").waitFor();
+      await page.getByRole("heading", { level: 2, name: "Budgets" }).waitFor();
+      await rowOf(page, "team a").waitFor();
       await page.close();
     },
   );
@@ -2151,6 +2160,8 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
       await page.getByRole("heading", { level: 2, name: part }).waitFor();
       expect([part, await button.getAttribute("aria-expanded")]).toEqual([part, "false"]);
       expect([part, await page.locator(".filters :is(input, select, button, a):visible").count()]).toEqual([part, 0]);
+      // The search by an id is in sight.
+      expect([part, await page.getByLabel("Request id").isVisible()]).toEqual([part, part === "Calls"]);
       // The heading and the buttons take two lines at most.
       expect([part, ((await page.locator(".tools").boundingBox())?.height ?? 999) < 90]).toEqual([part, true]);
     }
@@ -2170,7 +2181,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
 
   it("shows the calls that run, as often as it looks, and stops one", async () => {
     await stores.ports.quotas.add({ id: "ann", name: EVIL, apiKey: "sk-ann" });
-    await call("ann", "quick");
+    for (let calls = 0; calls < 6; calls++) await call("ann", "quick");
     const onCall = stores.recorder({ currency: "usd" });
     const backend = {
       async *chat() {
@@ -2192,6 +2203,7 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     const size = page.viewportSize() ?? { width: 1_280, height: 720 };
     await page.setViewportSize({ width: 390, height: 800 });
     const height = async (): Promise<number> => (await page.locator("main").boundingBox())?.height ?? 0;
+    expect(await page.locator("tbody tr").filter({ hasText: "quick", visible: true }).count()).toBe(5);
     const dense = await height();
     expect(await isWiderThanScreen(page)).toBe(false);
     const setDense = (isDense: boolean): Promise<void> =>
@@ -2202,7 +2214,9 @@ describe.skipIf(!hasBrowser)("the admin's page", () => {
     expect(dense).toBeLessThan(0.85 * (await height()));
     await setDense(true);
     await page.setViewportSize(size);
-    expect(await rowOf(page, "quick").textContent()).toMatch(/POST \/v1\/chat\/completions.*completed200.*0\.0000/);
+    expect(await rowOf(page, "quick").first().textContent()).toMatch(
+      /POST \/v1\/chat\/completions.*completed200.*0\.0000/,
+    );
     // A list shows the first eight digits, and leads to the call.
     const link = page.getByRole("link", { name: id });
     expect(await link.locator("code").getAttribute("title")).toBe(id);

@@ -5,7 +5,7 @@ import { withEscapes } from "../../../model/visible.ts";
 import type { BudgetReport } from "../../../stores/budgets.ts";
 import { type BudgetTold, listCsvParts, type ListName, type PeriodTold } from "../../answers.ts";
 import type { Spreadsheet } from "../../columns.ts";
-import { addressOf, ALL_DAYS, type Choices, follow, noteChoices } from "./address.ts";
+import { addressOf, ALL_DAYS, type Choices, follow, go, noteChoices } from "./address.ts";
 import {
   amountField,
   amountInWords,
@@ -18,7 +18,7 @@ import {
   shownPeriod,
   writtenAmount,
 } from "./amounts.ts";
-import { attempt, type Listed, loadsOf, mayChange, pagesOf, read } from "./api.ts";
+import { attempt, type Listed, loadsOf, mayChange, pagesOf, read, shownPart } from "./api.ts";
 import { PERIODS } from "./change-words.ts";
 import {
   Amount,
@@ -302,7 +302,7 @@ const takeBack = (id: string, reload: () => Promise<void>): void => {
   });
 };
 
-const remove = ({ id, available }: BudgetTold, reload: () => Promise<void>): void =>
+const remove = ({ id, available }: BudgetTold): void =>
   askUser({
     title: `Remove ${id}`,
     action: "Remove",
@@ -310,7 +310,9 @@ const remove = ({ id, available }: BudgetTold, reload: () => Promise<void>): voi
     text: `What is left of it, ${amountInWords(available)}, is forgotten, and its id cannot be used again. Its books stay for audits.`,
     run: async (_values, write) => {
       await write("DELETE", at(id), {});
-      await reload();
+      // Its own view has nothing more to show.
+      if (shownPart.value !== "budgets") go(addressOf("budgets"));
+      await loadBudgets();
       return `${id} is removed.`;
     },
   });
@@ -408,7 +410,7 @@ export const columnsOf = (
           <${RowButton} name="Top up" row=${id} onClick=${() => topUp(id, null, reload)} />
           <${RowMenu} row=${id}>
             <${RowButton} name="Take" row=${id} onClick=${() => takeBack(id, reload)} />
-            <${RowButton} name="Remove" row=${id} onClick=${() => remove(budget, reload)} />
+            <${RowButton} name="Remove" row=${id} onClick=${() => remove(budget)} />
           <//>
         </div>`;
       },

@@ -203,14 +203,16 @@ export function Live({ calls }: { calls: boolean }): View {
     ${
       calls
         ? html`<h3>Calls that have ended last</h3>
-            <${Table}
-              caption="Calls that have ended last"
-              columns=${endedColumnsOf(ended.value ?? [])}
-              rows=${ended.value}
-              keyOf=${({ requestId }: RecordedCall) => requestId}
-              empty="No call is recorded."
-              isDense
-            />`
+            <div class="last">
+              <${Table}
+                caption="Calls that have ended last"
+                columns=${endedColumnsOf(ended.value ?? [])}
+                rows=${ended.value}
+                keyOf=${({ requestId }: RecordedCall) => requestId}
+                empty="No call is recorded."
+                isDense
+              />
+            </div>`
         : html`<p class="quiet">
             This admin has no records of calls, and so neither Spend nor Calls: give it the option calls.
           </p>`

@@ -635,11 +635,11 @@ export function Refusals({ budgets: hasBudgets }: { budgets: boolean }): View {
   return html`<section>
     <header class="tools">
       <h2 tabindex="-1">${heading}</h2>
+      <form role="search" onSubmit=${search}>
+        <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
+        <button>Find</button>
+      </form>
       <${Filters} chosen=${Object.values(chosen()).filter(Boolean).length + (code.value === "" ? 0 : 1)}>
-        <form role="search" onSubmit=${search}>
-          <label>Request id <input type="search" name="request-id" autocomplete="off" value=${found.value} /></label>
-          <button>Find</button>
-        </form>
         <${Filter} label="Key" of=${keyId} example="id or name" onChange=${chooseKey} />
         ${hasBudgets && html`<${BudgetFilter} of=${budget} hint="Also the calls of the budgets below it." onChange=${again} />`}
         <${Select} label="Outcome" of=${end} choices=${END_CHOICES} onChange=${again} />
