@@ -487,7 +487,9 @@ describe("why", () => {
     await gateway.fetch(new Request("http://host/v1/chat/completions", { method: "POST", headers, body }));
     await gateway.close();
     await onCall.flush();
-    const [{ requestId = "", refusedBy: { needed = 0, wanted = 0 } = {} } = {}] = await stores.calls.list();
+    const [call] = await stores.calls.list();
+    const requestId = call?.requestId ?? "";
+    const { needed = 0, wanted = 0 } = call?.refusedBy ?? {};
     const why = () => callAdmin(stores.calls, { quotas }).why(requestId);
     const reason = await why();
     expect(reason?.reasons).toContain("The rest of the budget is too small for the request.");
