@@ -39,7 +39,7 @@ interface Reported {
 }
 
 /** What the host is told of a failure beside its error. */
-type Told = Pick<Failure, "upstream" | "waiting">;
+type FailureDetails = Pick<Failure, "upstream" | "waiting">;
 
 /** Codes whose cause the caller is not told. */
 const OUTLINED: ReadonlySet<GatewayErrorCode> = new Set([
@@ -66,7 +66,7 @@ const isOutline = ({ code, port, cause }: GatewayError): boolean =>
  * Reports a failure to the host, unless the host has heard of the same error as the failure of an attempt. A reporter that throws or rejects
  * changes nothing.
  */
-export function report(call: Reported, thrown: unknown, port?: Port, more?: Told): void {
+export function report(call: Reported, thrown: unknown, port?: Port, more?: FailureDetails): void {
   const known = toGatewayError(thrown, port);
   if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known, more);
 }
@@ -84,7 +84,7 @@ export const isDebugged = (): boolean => globalThis.process?.env?.["DEBUG"]?.inc
 /** The least status of an answer that is an error. */
 const ERROR_STATUS = 400;
 
-function tell(call: Reported, known: GatewayError, more: Told = {}): void {
+function tell(call: Reported, known: GatewayError, more: FailureDetails = {}): void {
   const { upstream } = more;
   // The stacks of an error that an upstream has answered with lead through this library alone.
   const isAnswered = (upstream?.status ?? 0) >= ERROR_STATUS;
