@@ -75,10 +75,13 @@ export async function assertNewBudget(store: Reports, budget: BudgetOptions): Pr
   const known = await store.budgetReport?.(id);
   if (known) throw known.removed ? removedBudget(id) : knownBudget(id);
   const chain: string[] = [];
+  let zone: string | undefined;
   // A store of the host may tell a circle: `termsOf` refuses a chain of so many.
   for (let above = parent; above !== undefined && chain.length <= MOST_LEVELS;) {
     chain.push(above);
-    above = (await budgetIn(store, above)).parent;
+    const one = await budgetIn(store, above);
+    if (chain.length === 1) zone = one.timeZone;
+    above = one.parent;
   }
-  termsOf(budget, chain);
+  termsOf(budget, chain, zone);
 }

@@ -3,7 +3,7 @@
  * answer with one of these models, or run one of them for a tool: OpenRouter's `models`, LiteLLM's `fallbacks`, a tool with a `model`.
  */
 
-import type { FieldPath } from "../errors.ts";
+import { type FieldPath, invalidField } from "../errors.ts";
 import type { NativeRequest } from "../model/chat-request.ts";
 import { derived, listedIn, remembered } from "../model/derived.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../model/json.ts";
@@ -59,10 +59,18 @@ const OWN_KEYS: ReadonlySet<string> = new Set([
 
 const NO_BODY = {};
 
-/** Lists the fields of a body, in their order. The requested model itself, which the gateway writes, is not among them. */
+/** The most further models that a body may name: each is priced several times before the call. */
+const MOST_NAMED = 256;
+
+/**
+ * Lists the fields of a body, in their order. The requested model itself, which the gateway writes, is not among them. Throws
+ * `invalid_request` for too many.
+ */
 export function otherModelsIn(native: NativeRequest | undefined): readonly OtherModel[] {
   const found: OtherModel[] = [];
   addFields(native?.body ?? NO_BODY, [], true, found);
+  const tooMany = found[MOST_NAMED];
+  if (tooMany) throw invalidField(tooMany.path, `A request may name at most ${MOST_NAMED} further models.`);
   return found;
 }
 

@@ -209,7 +209,7 @@ export function termsOf(options: BudgetOptions, parent: readonly string[], zone 
 
 function assertBeginning(startsAt: number, terms: Pick<BudgetTerms, "period" | "timeZone">): void {
   assertInteger("books.startsAt", startsAt, 0);
-  if (spanAt(terms, startsAt).startsAt !== startsAt)
+  if (startsAt > LAST_MS || spanAt(terms, startsAt).startsAt !== startsAt)
     throw new RangeError(`books.startsAt must be the beginning of a period of the budget, not ${startsAt}.`);
 }
 
@@ -380,6 +380,8 @@ export interface Span {
 }
 
 const DAY_MS = 86_400_000;
+/** The last time of which a period can be told: a month before the last of JavaScript's dates. */
+const LAST_MS = 8.64e15 - 32 * DAY_MS;
 
 /** Returns the period of a budget at a time in milliseconds since the Unix epoch. */
 export function spanAt({ period, timeZone }: Pick<BudgetTerms, "period" | "timeZone">, now: number): Span {

@@ -168,7 +168,7 @@ function billedNames(definition: Readonly<Record<string, unknown>>): readonly st
   const { type } = definition;
   // Types have a vendor before their name, and a version behind it, such as `web_search_20250305` and `openrouter:web_search`.
   if (typeof type === "string")
-    return OF_CALLER.has(type) ? [] : [type.replace(/^[\w-]+:/, "").replace(/_(?:preview(?:_|$)|\d).*$/, "")];
+    return OF_CALLER.has(type) ? [] : [type.replace(/^[\w-]+:/, "").replace(/_(?:preview(?:_|$)|\d)[^]*$/, "")];
   const keys = Object.keys(definition);
   return GOOGLE_TOOLS.flatMap(([key, names]) => (keys.some((one) => key.test(one)) ? names : []));
 }

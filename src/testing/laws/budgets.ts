@@ -852,6 +852,10 @@ export const budgetLaws: readonly BudgetLaw[] = [
           "books of a period that has not begun",
           { id: stage.id("new"), amount: 1, period: "day", books: booksAt(1e7 * DAY_MS) },
         ],
+        [
+          "books of a time beyond all dates",
+          { id: stage.id("new"), amount: 1, period: "day", books: booksAt(2 ** 53 - 1) },
+        ],
         ["books of a period of a budget without one", { id: stage.id("new"), amount: 1, books: booksAt(DAY_MS) }],
         ["an id that no address holds", { id: "..", amount: 1 }],
         ["a period that there is not", { id: stage.id("new"), amount: 1, period: "hour" }],

@@ -426,3 +426,24 @@ it.each<[what: string, body: object, factor: number]>([
 ])("the hold of a request has the price of %s", async (_what, body, factor) => {
   expect(await holdOf(body)).toEqual({ status: 200, held: factor * (INPUT + LIMIT) });
 });
+
+describe("a hostile request with prices", () => {
+  const price: Price = ({ inputTokens, outputTokens }) => inputTokens + outputTokens;
+  const send = (body: object) => opened({ key: { granted: 9_000_000 }, price, backend: speaking(WORD) }).send({ body });
+
+  it("may have a type of a tool of any length, which is read once", async () => {
+    // A search from each version in such a type would take hours.
+    const type = `x${"_0".repeat(500_000)}\n`;
+    expect((await send({ tools: [{ type, name: "any" }] })).status).toBeLessThan(500);
+  });
+
+  it("may name at most 256 further models", async () => {
+    const named = (count: number) => Array.from({ length: count }, (_, at) => ({ model: `model-${at}` }));
+    expect((await send({ fallbacks: named(256) })).status).toBe(200);
+    const refused = await send({ fallbacks: named(257) });
+    expect([refused.status, await refused.text()]).toEqual([
+      400,
+      expect.stringContaining("fallbacks.256.model: A request may name at most 256 further models."),
+    ]);
+  });
+});
