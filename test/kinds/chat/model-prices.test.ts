@@ -429,20 +429,20 @@ it.each<[what: string, body: object, factor: number]>([
 
 const byTokens: Price = ({ inputTokens, outputTokens }) => inputTokens + outputTokens;
 
-describe("a hostile request with prices", () => {
-  const send = (body: object) =>
-    opened({ key: { granted: 9_000_000 }, price: byTokens, backend: speaking(WORD) }).send({ body });
+const sendPriced = (body: object) =>
+  opened({ key: { granted: 9_000_000 }, price: byTokens, backend: speaking(WORD) }).send({ body });
 
+describe("a hostile request with prices", () => {
   it("may have a type of a tool of any length, which is read once", async () => {
     // A search from each version in such a type would take hours.
     const type = `x${"_0".repeat(500_000)}\n`;
-    expect((await send({ tools: [{ type, name: "any" }] })).status).toBeLessThan(500);
+    expect((await sendPriced({ tools: [{ type, name: "any" }] })).status).toBeLessThan(500);
   });
 
   it("may name at most 256 further models", async () => {
     const fallbacks = Array.from({ length: 257 }, (_, at) => ({ model: `model-${at}` }));
-    expect((await send({ fallbacks: fallbacks.slice(1) })).status).toBe(200);
-    const refused = await send({ fallbacks });
+    expect((await sendPriced({ fallbacks: fallbacks.slice(1) })).status).toBe(200);
+    const refused = await sendPriced({ fallbacks });
     expect([refused.status, await refused.text()]).toEqual([
       400,
       expect.stringContaining("fallbacks.256.model: A request may name at most 256 further models."),
