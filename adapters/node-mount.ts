@@ -113,7 +113,7 @@ export const cutsOff = (req: IncomingMessage, res: ServerResponse): boolean =>
   // The request of a test that injects is never complete.
   !req.readableEnded &&
   !req.destroyed &&
-  // Bun says of each connection that it is kept.
+  // Bun sets this flag for each connection.
   (!res.shouldKeepAlive || /close/i.test(`${req.headers.connection} ${String(res.getHeader("connection"))}`));
 
 /**

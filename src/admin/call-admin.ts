@@ -5,7 +5,7 @@ import { given } from "../model/json.ts";
 import { amountOf, currencyCode, mixedInWords, MOST_UNITS, moneyIn, unitsInWords } from "../model/money.ts";
 import { withEscapes } from "../model/visible.ts";
 import { assertMethods, assertOptions, oneLine, portOf, quoted } from "../options.ts";
-import type { UpstreamAttempt, UpstreamErrors } from "../ports/observer.ts";
+import { MOST_MESSAGE_CHARS, type UpstreamAttempt, type UpstreamErrors } from "../ports/observer.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import {
   type CallReader,
@@ -477,7 +477,7 @@ export const isOnlyWronglyNamed = (call: RecordedCall): boolean =>
 /** Matches the messages of the gateway about a missing price. Calls of a model without a price have the same code as those of an unknown one. */
 const NO_PRICE = /^(?:(Tokens|Pictures) (?:of|by) the|The) model "[^"]*" (?:has|have) no price\.$/;
 
-/** Names the price that has refused a call, and says what is to be added. Undefined for any other call. */
+/** Returns the missing price for which a call was refused, and the price to add; undefined for any other call. */
 function missingPrice({
   errorMessage = "",
   modelAsked = "a model",
@@ -505,9 +505,6 @@ function errorReasons(call: RecordedCall): readonly string[] {
   const reason = REASONS[errorCode] ?? errorCode;
   return [refusedBy?.kind === "budget" ? reason.replace("quota", "budget") : reason];
 }
-
-/** A record has so many characters of a message at most. */
-const MOST_MESSAGE_CHARS = 500;
 
 /** Says what the caller was told: nothing, if the client had gone. */
 function toldReasons(call: RecordedCall): readonly string[] {
@@ -866,7 +863,7 @@ function topUpSteps(
   const steps = limits.flatMap(({ budget: id, available: left, gap = 0, granted }): readonly NextStep[] => {
     const missing = Math.max(0, useful - left) + gap;
     if (missing === 0) return [];
-    // Another limit than the one that has refused the call blocks nothing where it pays for a shorter answer.
+    // This limit has not refused the call, and it pays for a shorter answer: it blocks nothing.
     if (gap === 0 && left >= least && id !== (kind === "budget" ? budget : undefined))
       return inWords(
         `The whole output limit needs ${unitsInWords(missing, code)} more of ${id === undefined ? "the key's own quota" : `the budget ${oneLine(id)}`}, too; a shorter answer needs no more of it.`,

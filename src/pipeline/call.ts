@@ -6,7 +6,7 @@ import { newRequestId, originOf } from "../http/request.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
 import type { CallInfo, WaitUntil } from "../ports/call-info.ts";
-import { CallClock, keptAlive, Wait, within } from "../ports/clock.ts";
+import { afterAlive, CallClock, Wait, within } from "../ports/clock.ts";
 import type { LiveCall } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
@@ -241,10 +241,9 @@ export class Call implements Incoming {
     return new Promise((resolve, reject) => {
       const wait = new Wait<void>(resolve, reject);
       const release = (): void => wait.reject(this.endedBecause);
-      const [cancel, letGo] = [this.clock.after(ms, () => wait.resolve()), keptAlive(ms)];
+      const cancel = afterAlive(this.clock, ms, () => wait.resolve());
       wait.whenOver(() => {
         cancel();
-        letGo();
         this.forget(release);
       });
       this.defer(release);

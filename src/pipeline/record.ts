@@ -15,15 +15,16 @@ import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { copyOf } from "../model/json.ts";
 import type { UnreadEvents } from "../ports/model-backend.ts";
-import type {
-  CallRecord,
-  CallOutcome,
-  LiveCall,
-  AskedUpstream,
-  OnFailure,
-  UpstreamAttempt,
-  UpstreamObserver,
-  UpstreamOutcome,
+import {
+  type CallRecord,
+  type CallOutcome,
+  type LiveCall,
+  type AskedUpstream,
+  MOST_MESSAGE_CHARS,
+  type OnFailure,
+  type UpstreamAttempt,
+  type UpstreamObserver,
+  type UpstreamOutcome,
 } from "../ports/observer.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
@@ -161,9 +162,6 @@ const isOwn = (error: GatewayError, { abort, found }: Recorded, attempts: readon
   isInOwnWords(error) ||
   (attempts.every(({ movedOn }) => movedOn === "resting") && (found.meter === undefined || error.path !== undefined));
 
-/** The most characters of a message in a record. */
-const MAX_MESSAGE = 500;
-
 /** The name of a field, a model or a tool, and no content. */
 const NAME = /^[\w$.:/-]{1,64}$/;
 
@@ -185,7 +183,7 @@ function withoutTexts({ code, message, path = [], cause }: GatewayError, secret:
       .replaceAll(QUOTATION, (quoted, double?: string, single?: string) =>
         NAME.test(double ?? single ?? "") ? quoted : `${quoted[0]}…${quoted[0]}`,
       )
-      .slice(0, MAX_MESSAGE),
+      .slice(0, MOST_MESSAGE_CHARS),
   );
 }
 

@@ -100,10 +100,17 @@ function after(ms: number, callback: () => void): Cancel {
   return () => clearTimeout(timer);
 }
 
-/** Keeps the process alive for a pause of a call, which the timers of a clock do not: a script may have nothing else that runs. */
-export function keptAlive(ms: number): Cancel {
+/** Calls back like the clock's `after`, and keeps the process alive until then: a script may have nothing else that runs. */
+export function afterAlive(clock: Clock, ms: number, callback: () => void): Cancel {
   const timer = setTimeout(() => {}, ms);
-  return () => clearTimeout(timer);
+  const cancel = clock.after(ms, () => {
+    clearTimeout(timer);
+    callback();
+  });
+  return () => {
+    clearTimeout(timer);
+    cancel();
+  };
 }
 
 /** The most shared timers. There is one for each length of wait; waits of further lengths get their own timers. */

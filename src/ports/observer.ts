@@ -9,6 +9,9 @@ import type { ModelKind } from "./call-info.ts";
 import type { ApiKey, Outcome } from "./quota-store.ts";
 import type { RateKind } from "./rate-limiter.ts";
 
+/** The most characters of a message in a record. */
+export const MOST_MESSAGE_CHARS = 500;
+
 /** A failure whose details the caller does not receive. */
 export interface Failure {
   /** The error. Its `cause` is the original error, or only its text if any part of it may have the caller's api key. */

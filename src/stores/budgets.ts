@@ -139,9 +139,10 @@ export interface BudgetEvent {
 }
 
 /**
- * Is told of the thresholds (50, 80 and 100 percent) that a budget reaches, once in each period. Of several that one charge reaches, it is told
- * of the highest alone. After a top-up or a larger amount, a threshold can be reached again. A lowered amount tells at once what it reaches. Of several processes on one store, the one whose call
- * reached the threshold is told; when it dies at that moment, none is. The store does not wait for the function, and ignores its errors.
+ * Is told of the thresholds (50, 80 and 100 percent) that a budget reaches, once in each period. Of several that one charge reaches, it is
+ * told of the highest alone. After a top-up or a larger amount, a threshold can be reached again. A lowered amount tells at once what it
+ * reaches. Of several processes on one store, the one whose call reached the threshold is told; when it dies at that moment, none is. The
+ * store does not wait for the function, and ignores its errors.
  */
 export type OnBudget = (event: BudgetEvent) => unknown;
 
@@ -318,8 +319,8 @@ export class Budget {
   }
 
   /**
-   * Returns the highest threshold that was reached since the last call, and remembers it with those below. `refused` is the least units of a call
-   * that was refused.
+   * Returns the highest threshold that was reached since the last call, and remembers it with those below. `refused` is the least units of a
+   * call that was refused.
    */
   news(refused = 0): readonly BudgetEvent[] {
     const { told, charged, reached } = this.window;
@@ -380,7 +381,7 @@ export interface Span {
 }
 
 const DAY_MS = 86_400_000;
-/** The last time of which a period can be told: a month before the last of JavaScript's dates. */
+/** The latest time at which a period may begin: its end must be a date of JavaScript, too. */
 const LAST_MS = 8.64e15 - 32 * DAY_MS;
 
 /** Returns the period of a budget at a time in milliseconds since the Unix epoch. */

@@ -471,7 +471,7 @@ function refusalOf(want: WantedCount, room: number, msBeforeNext: number, clock:
   const { points: limit, duration } = counter;
   const needed = neededOf(want);
   const resetMs = Math.max(0, msBeforeNext);
-  // Neither a window that never ends nor one that is smaller than the call ever gets room.
+  // The call never finds room in a window that never ends, or in one that is smaller than the call.
   const waitMs = msBeforeNext < 0 || needed > limit ? Number.POSITIVE_INFINITY : resetMs;
   return {
     by: kind,
@@ -500,7 +500,7 @@ async function longestOf(first: RateRefusal, others: readonly WantedCount[], clo
   return longest;
 }
 
-/** Reads a counter of the host; null for one that cannot be read, as for one without a count. */
+/** Reads a counter of the host. Returns null if the counter has no count, or cannot be read. */
 async function countIn(
   counter: RateCounter,
   key: string,

@@ -413,7 +413,7 @@ function errorEvent(thrown: unknown, data: string): unknown {
   return isOwn ? thrown : backendFailed("The model backend ended its answer with an error.", data);
 }
 
-/** Reads and decodes a complete answer. Of one that fails, returns the events to charge and the error. */
+/** Reads and decodes a complete answer. If this fails, returns the error with the events to charge. */
 async function completeAnswer<Decoded>(
   response: UpstreamResponse,
   bytes: BodyBytes,

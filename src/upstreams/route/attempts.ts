@@ -14,7 +14,7 @@ import {
   UpstreamsRest,
 } from "../../errors.ts";
 import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
-import { type Clock, keptAlive } from "../../ports/clock.ts";
+import { afterAlive, type Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { isUpstreamFailure, UPSTREAM_FAILURES } from "../backend.ts";
 import { lackingModel } from "../mistakes.ts";
@@ -268,14 +268,11 @@ export class Attempts {
     const ms = Math.max(soonestMs, wholeMs / 2 + (wholeMs / 2) * this.#random());
     await new Promise<void>((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
-      const release = keptAlive(ms);
       const onAbort = (): void => {
         cancel();
-        release();
         reject(signal.reason);
       };
-      const cancel = this.#clock.after(ms, () => {
-        release();
+      const cancel = afterAlive(this.#clock, ms, () => {
         signal.removeEventListener("abort", onAbort);
         resolve();
       });

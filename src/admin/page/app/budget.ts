@@ -13,19 +13,8 @@ import { apart, type Listed, loadsOf, type Me, queryOf, read } from "./api.ts";
 import { columnsOf, daysOf, loadKnownBudgets } from "./budgets.ts";
 import { CHANGE_COLUMNS } from "./changes.ts";
 import { FAILED_LISTED, FailedCalls } from "./key.ts";
-import { Left, quotaOf, State } from "./keys.ts";
-import {
-  amountsIn,
-  amountsNamed,
-  type Column,
-  html,
-  Name,
-  Part,
-  spentBy,
-  spentColumn,
-  Table,
-  type View,
-} from "./parts.ts";
+import { booksColumns, firstColumns } from "./keys.ts";
+import { type Column, html, Part, spentBy, Table, type View } from "./parts.ts";
 import { UNANSWERED_ENDS } from "./refusals.ts";
 
 const budgetId = signal("");
@@ -83,24 +72,6 @@ const spendColumnsOf = ({ rows, currency }: UsageReport): readonly Column<UsageR
   ),
 ];
 
-const keyColumnsOf = (rows: readonly KeyShown[]): readonly Column<KeyShown>[] => {
-  const left = amountsIn(
-    rows.flatMap((key) => key.left ?? []),
-    "down",
-  );
-  return [
-    {
-      name: "Key",
-      cell: ({ id, name }) =>
-        html`<a class="id" href=${addressOf("key", { id })} onClick=${follow}>${withEscapes(id)}</a
-          ><${Name} of=${name} id=${id} />`,
-    },
-    { name: "State", cell: (key) => html`<${State} of=${key} />` },
-    spentColumn(rows, (key) => key, quotaOf),
-    { name: amountsNamed("Left"), isNumber: true, cell: (key) => html`<${Left} of=${key} amount=${left} />` },
-  ];
-};
-
 /** False for the change of a key that has the same id. */
 const isOfBudgets = ({ action }: AuditRecord): boolean => action.startsWith("budgets.");
 
@@ -132,7 +103,7 @@ export function Budget({ calls }: Me): View {
         <${Part}
           name="Keys that draw on it themselves"
           part=${keys}
-          view=${({ data }: Listed<KeyShown>) => html`<${Table} caption="Keys that draw on it themselves" columns=${keyColumnsOf(data)} rows=${data} keyOf=${(key: KeyShown) => key.id} empty="No key draws on the budget itself." />`}
+          view=${({ data }: Listed<KeyShown>) => html`<${Table} caption="Keys that draw on it themselves" columns=${[...firstColumns(false), ...booksColumns(data)]} rows=${data} keyOf=${(key: KeyShown) => key.id} empty="No key draws on the budget itself." />`}
         />
         <p class="more"><a href=${addressOf("keys", { budget: id })} onClick=${follow}>All its keys</a></p>
         ${

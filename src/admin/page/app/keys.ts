@@ -608,21 +608,34 @@ export function changesOf(
   ];
 }
 
-const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Column<KeyShown>[] => {
-  const ofGranted = amountsIn(rows.flatMap((key) => quotaOf(key)?.granted ?? []));
+/** Makes the columns with which every list of keys begins. */
+export const firstColumns = (hasCalls: boolean): readonly Column<KeyShown>[] => [
+  {
+    name: "Key",
+    cell: ({ id, name }) =>
+      html`<a class="id" href=${addressOf("key", { id })} onClick=${follow}>${withEscapes(id)}</a
+        ><${Name} of=${name} id=${id} />
+        ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
+  },
+  { name: "State", cell: (key) => html`<${State} of=${key} />` },
+];
+
+/** Makes the columns of what keys have spent, and of what is left to them. */
+export function booksColumns(rows: readonly KeyShown[]): readonly Column<KeyShown>[] {
   const ofLeft = amountsIn(
     rows.flatMap((key) => key.left ?? []),
     "down",
   );
   return [
-    {
-      name: "Key",
-      cell: ({ id, name }) =>
-        html`<a class="id" href=${addressOf("key", { id })} onClick=${follow}>${withEscapes(id)}</a
-          ><${Name} of=${name} id=${id} />
-          ${hasCalls && html`<${CallLinks} name=${id} spend=${{ by: "model,day", ...ALL_DAYS, key: id }} refusals=${{ key: id }} />`}`,
-    },
-    { name: "State", cell: (key) => html`<${State} of=${key} />` },
+    spentColumn(rows, (key) => key, quotaOf),
+    { name: amountsNamed("Left"), isNumber: true, cell: (key) => html`<${Left} of=${key} amount=${ofLeft} />` },
+  ];
+}
+
+const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Column<KeyShown>[] => {
+  const ofGranted = amountsIn(rows.flatMap((key) => quotaOf(key)?.granted ?? []));
+  return [
+    ...firstColumns(hasCalls),
     {
       name: amountsNamed("Granted"),
       isNumber: true,
@@ -632,12 +645,7 @@ const columnsOf = (rows: readonly KeyShown[], hasCalls: boolean): readonly Colum
         return html`<span class="quiet">${key.budget === undefined ? "unlimited" : "by its budget"}</span>`;
       },
     },
-    spentColumn(rows, (key) => key, quotaOf),
-    {
-      name: amountsNamed("Left"),
-      isNumber: true,
-      cell: (key) => html`<${Left} of=${key} amount=${ofLeft} />`,
-    },
+    ...booksColumns(rows),
     { name: "Budget", cell: ({ budget }) => html`<${BudgetName} id=${budget} />` },
     {
       name: "Models",
